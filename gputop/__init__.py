@@ -1,0 +1,1 @@
+"""gputop watches a Slurm GPU cluster, says what is broken, and recovers it."""

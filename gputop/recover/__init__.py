@@ -1,0 +1,1 @@
+"""From an intent to a proven outcome: actions, the gate, the executor, the ledger."""

@@ -1,0 +1,1 @@
+"""One action a file: what it sends, what stops it, and what proves it."""

@@ -1,0 +1,84 @@
+"""Requeue a job: its run ends, and it starts again, without Slurm's two minutes of waiting."""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from gputop.model.actions import Intent, Refusal
+from gputop.model.calls import Abilities, RequeueJob, UpdateJob
+from gputop.model.jobs import Job
+from gputop.model.snapshot import Snapshot
+from gputop.recover.job_checks import BEGIN_TIME, marking, one_job, requeue_refusals
+from gputop.recover.jobs_on import describe
+from gputop.recover.plan import Look, Send, Sight, Stage, Subject, Until
+
+END_SECONDS = 60.0
+"""Until a run has ended: KillWait is 30 s by default, and Slurm takes its time after it."""
+START_SECONDS = 20.0
+
+
+class Requeue(Struct, frozen=True):
+    intent: Intent
+    abilities: Abilities | None
+
+    def refuse(self, snap: Snapshot) -> tuple[Refusal, ...]:
+        job = one_job(snap, self.intent.target)
+        return (job,) if isinstance(job, Refusal) else requeue_refusals(job)
+
+    def effects(self, snap: Snapshot, now: float) -> tuple[str, ...]:
+        job = snap.jobs.get(self.intent.target)
+        return () if job is None else requeue_effects(job, now)
+
+    def typed(self, snap: Snapshot) -> str:
+        return ""
+
+    def stages(self, before: Subject, action_id: str) -> tuple[Stage, ...]:
+        if not isinstance(before, Job):
+            return ()
+        restarts, target = before.restarts, self.intent.target
+
+        def again(subject: Subject | None) -> Look:
+            if not isinstance(subject, Job):
+                return Look(Sight.NOT_YET, f"job {target} is not in Slurm's answer")
+            words = f"job {target} is {subject.state} ({subject.reason or 'no reason'}), restarts {subject.restarts}"
+            waits = subject.pending and (subject.held or subject.reason == BEGIN_TIME)
+            if subject.restarts > restarts and not waits and not subject.completing:
+                return Look(Sight.THERE, words)
+            return Look(Sight.NOT_YET, words)
+
+        return (
+            Send(RequeueJob(target)),
+            Until(END_SECONDS, waiting(restarts), "it may still be ending its run"),
+            Send(UpdateJob(target, start_now=True)),
+            *marking(before, self.abilities, action_id, self.intent.note or "requeued by hand"),
+            Until(START_SECONDS, again),
+        )
+
+    def undo(self) -> Intent | None:
+        return None
+
+
+def requeue_effects(job: Job, now: float) -> tuple[str, ...]:
+    """What a requeue costs its owner."""
+    lost = f"The run of {describe(job, now)} ends; what it did since its last checkpoint is lost."
+    if not job.running:
+        lost = f"{describe(job, now)[:1].upper()}{describe(job, now)[1:]} runs again; it is {job.state.base} now."
+    return (
+        lost,
+        f"It goes back to the queue and starts when nodes are free; restarts so far: {job.restarts}.",
+        "A requeue cannot be undone.",
+    )
+
+
+def waiting(restarts: int) -> Callable[[Subject | None], Look]:
+    """A check: the run has ended, and the job waits with one restart more."""
+
+    def check(subject: Subject | None) -> Look:
+        if not isinstance(subject, Job):
+            return Look(Sight.NOT_YET, "the job is not in Slurm's answer")
+        words = f"job {subject.id} is {subject.state}, restarts {subject.restarts}"
+        if subject.restarts > restarts and not subject.completing:
+            return Look(Sight.THERE, words)
+        return Look(Sight.NOT_YET, words)
+
+    return check

@@ -1,0 +1,87 @@
+"""Requeue a job away from nodes: held, given a longer exclude list, read back, and only then released."""
+
+from msgspec import Struct
+
+from gputop.model.actions import Intent, Refusal, Refused
+from gputop.model.calls import Abilities, ReleaseJob, RequeueJob, UpdateJob
+from gputop.model.jobs import Job
+from gputop.model.reading import Unknown
+from gputop.model.snapshot import Snapshot
+from gputop.recover.actions.requeue import END_SECONDS, START_SECONDS, requeue_effects, waiting
+from gputop.recover.job_checks import BAD, BEGIN_TIME, marking, one_job, requeue_refusals
+from gputop.recover.jobs_on import nodes_left
+from gputop.recover.plan import Look, Send, Sight, Stage, Subject, Until
+
+
+class RequeueExcluding(Struct, frozen=True):
+    intent: Intent
+    abilities: Abilities | None
+
+    def refuse(self, snap: Snapshot) -> tuple[Refusal, ...]:
+        job = one_job(snap, self.intent.target)
+        if isinstance(job, Refusal):
+            return (job,)
+        if found := requeue_refusals(job):
+            return found
+        exclude = self.intent.exclude
+        if not exclude:
+            return (Refusal(Refused.STATE, "no node to exclude is named"),)
+        if unknown := [name for name in exclude if name not in snap.nodes]:
+            return (Refusal(Refused.GONE, f"not among Slurm's nodes: {', '.join(unknown)}"),)
+        if asked := [name for name in exclude if name in job.required]:
+            return (Refusal(Refused.STATE, f"the job asks for {', '.join(asked)} by name: it could never start"),)
+        before = () if isinstance(job.excluded, Unknown) else job.excluded
+        needed = len(job.nodes or job.last_nodes)
+        left = nodes_left(snap, job.partition.split(",")[0], frozenset((*exclude, *before)))
+        if left < needed:
+            return (Refusal(Refused.STATE, f"{left} nodes in service would be left, and the job needs {needed}"),)
+        return ()
+
+    def effects(self, snap: Snapshot, now: float) -> tuple[str, ...]:
+        job = snap.jobs.get(self.intent.target)
+        if job is None:
+            return ()
+        names = ", ".join(self.intent.exclude)
+        return (*requeue_effects(job, now), f"It keeps away from {names}, beside what it excludes already.")
+
+    def typed(self, snap: Snapshot) -> str:
+        return ""
+
+    def stages(self, before: Subject, action_id: str) -> tuple[Stage, ...]:
+        if not isinstance(before, Job):
+            return ()
+        target, wanted = self.intent.target, frozenset(self.intent.exclude)
+        old = () if isinstance(before.excluded, Unknown) else before.excluded
+        merged = tuple(dict.fromkeys((*old, *self.intent.exclude)))
+
+        def listed(subject: Subject | None) -> Look:
+            if not isinstance(subject, Job) or isinstance(subject.excluded, Unknown):
+                return Look(Sight.NOT_YET, "the exclude list cannot be read")
+            words = f"exclude list of {target}: {', '.join(subject.excluded) or 'empty'}"
+            return Look(Sight.THERE if wanted <= set(subject.excluded) else Sight.NOT_YET, words)
+
+        def released(subject: Subject | None) -> Look:
+            if not isinstance(subject, Job):
+                return Look(Sight.NOT_YET, f"job {target} is not in Slurm's answer")
+            words = f"job {target} is {subject.state} ({subject.reason or 'no reason'}), restarts {subject.restarts}"
+            if BAD in subject.reason:
+                return Look(Sight.WRONG, f"{words}: no node is left for it; clear its exclude list")
+            if isinstance(subject.excluded, Unknown) or not wanted <= set(subject.excluded):
+                return Look(Sight.WRONG, f"{words}: its exclude list no longer holds {', '.join(sorted(wanted))}")
+            if subject.held or (subject.pending and subject.reason == BEGIN_TIME):
+                return Look(Sight.NOT_YET, words)
+            return Look(Sight.THERE if subject.restarts > before.restarts else Sight.NOT_YET, words)
+
+        held = f"the job is left held: scontrol release {target}"
+        return (
+            Send(RequeueJob(target, hold=True)),
+            Until(END_SECONDS, waiting(before.restarts), "it may still be ending its run, and will be held then"),
+            Send(UpdateJob(target, excluded=merged, start_now=True)),
+            Until(10.0, listed, f"a plugin of the site may have changed the list; {held}"),
+            *marking(before, self.abilities, action_id, self.intent.note or f"requeued without {','.join(wanted)}"),
+            Send(ReleaseJob(target)),
+            Until(START_SECONDS, released, held),
+        )
+
+    def undo(self) -> Intent | None:
+        return None

@@ -1,0 +1,24 @@
+"""Our mark on what we touch: in a node's reason, in a job's AdminComment."""
+
+import re
+
+from gputop.model.nodes import OUR_PREFIX
+from gputop.model.text import clean
+
+_MARK = re.compile(r"^gputop\[([A-Za-z0-9-]{1,40})\]")
+NOTE_LIMIT = 200
+
+
+def mark(action_id: str, note: str) -> str:
+    """gputop[ID]: NOTE."""
+    return f"{OUR_PREFIX}{action_id}]: {clean(note, NOTE_LIMIT)}"
+
+
+def is_ours(text: str) -> bool:
+    """Whether a reason or comment was written by a gputop."""
+    return _MARK.match(text) is not None
+
+
+def carries(text: str, action_id: str) -> bool:
+    """Whether it was written by this very action."""
+    return text.startswith(f"{OUR_PREFIX}{action_id}]")

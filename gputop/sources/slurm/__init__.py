@@ -1,0 +1,1 @@
+"""Slurm, read and asked to act."""

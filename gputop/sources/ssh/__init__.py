@@ -1,0 +1,1 @@
+"""Nodes over SSH: links, probes and what they say, as facts."""

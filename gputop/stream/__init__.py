@@ -1,0 +1,1 @@
+"""Frames, the session log and the socket; knows nothing of who reads."""

@@ -1,0 +1,1 @@
+"""The screen: reads frames, sends commands, and knows only stream and model."""
