@@ -91,6 +91,9 @@ def tell(base: Path, words: str, *, quiet: bool = False) -> int:
         if not quiet:
             print(f"no lab in {base}: {error}", file=sys.stderr)
         return 1
+    ends = time.monotonic() + 60
+    while words == "down" and base.exists() and time.monotonic() < ends:
+        time.sleep(0.1)
     if said != "ok" and not quiet:
         print(said, file=sys.stderr)
     return said != "ok"

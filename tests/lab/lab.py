@@ -172,6 +172,7 @@ class Lab:
             self.ask("scancel", "-u", person)
         for name, node in self.nodes.items():
             node.thaw()
+            node.heal()
             state = self.node_state(name)
             if "DRAIN" in state or "DOWN" in state or "FAIL" in state:
                 self.ask("scontrol", "update", f"nodename={name}", "state=resume")

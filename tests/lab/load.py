@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from tests.lab.needs import program
 from tests.lab.nodes import LabNode
+from tests.lab.processes import collect, orphan_zombies
 from tests.lab.slurm import LabSlurm
 
 _INDICES = re.compile(r"IDX:([0-9,-]+)")
@@ -29,7 +30,10 @@ class Load:
         self._thread.join(15)
 
     def _run(self) -> None:
+        dead: set[int] = set()
         while not self._over.wait(1.0):
+            before, dead = dead, orphan_zombies()
+            collect(before & dead)
             try:
                 done = subprocess.run(
                     [program("sinfo"), "-h", "-N", "-p", "train", "-O", "NodeList:60,GresUsed:200"],

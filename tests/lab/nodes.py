@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 import time
 import uuid
 from datetime import UTC, datetime
@@ -98,6 +99,7 @@ class LabNode:
         self.port = port
         self.folder = base / "nodes" / name
         self._values: dict[str, str] = {}
+        self._writing = threading.Lock()
         self._sshd: subprocess.Popen[bytes] | None = None
         self._namespaces: set[int] = set()
 
@@ -155,24 +157,24 @@ class LabNode:
 
     def set(self, **values: object) -> None:
         """Sets keys of the NVML state; `gpu_3_lost=1` is gpu.3.lost, None takes a key away."""
-        for key, value in values.items():
-            name = ".".join(key.split("_", 2)) if key.startswith("gpu_") else key
-            if value is None:
-                self._values.pop(name, None)
-            else:
-                self._values[name] = str(value)
-        self._flush()
+        named = {".".join(key.split("_", 2)) if key.startswith("gpu_") else key: one for key, one in values.items()}
+        self.put({key: None if one is None else str(one) for key, one in named.items()})
 
     def put(self, values: dict[str, str | None]) -> None:
         """The same with literal keys, such as gpu.3.load."""
-        before = dict(self._values)
-        for key, value in values.items():
-            if value is None:
-                self._values.pop(key, None)
-            else:
-                self._values[key] = value
-        if before != self._values:
-            self._flush()
+        with self._writing:
+            before = dict(self._values)
+            for key, value in values.items():
+                if value is None:
+                    self._values.pop(key, None)
+                else:
+                    self._values[key] = value
+            if before != self._values:
+                self._flush()
+
+    def heal(self) -> None:
+        """Every fault of GPUs and driver is over; the load stays."""
+        self.put({key: None for key in self._values if key != "node" and not key.endswith(".load")})
 
     def _flush(self) -> None:
         path = self.folder / "state/nvml.state"

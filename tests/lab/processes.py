@@ -68,6 +68,24 @@ def end_all(pids: Callable[[], list[int]], patience: float = 5.0) -> None:
             send(pids(), signal.SIGKILL)
 
 
+def orphan_zombies() -> set[int]:
+    """Adopted processes that have ended and that nobody collected."""
+    found = set()
+    for pid, parent in parents().items():
+        if parent == os.getpid():
+            with contextlib.suppress(OSError):
+                if Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
+                    found.add(pid)
+    return found
+
+
+def collect(pids: Iterable[int]) -> None:
+    """Takes these zombies away."""
+    for pid in pids:
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+
+
 def reap() -> None:
     """Collects adopted children that have ended."""
     with contextlib.suppress(ChildProcessError):
