@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 class CardScreen(ModalScreen[None]):
     """One proposal by its id; keys do nothing until it has been painted, so that none meant for elsewhere acts."""
 
+    AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "approve", show=False),
         Binding("n,escape", "dismiss_card", show=False),

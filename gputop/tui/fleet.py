@@ -178,7 +178,8 @@ def wrong(view: View, palette: Palette, glyphs: Glyphs, width: int) -> Text:
         return Text("waiting for Slurm's first answer", palette["dim"])
     if not bad:
         return Text("nothing is known to be wrong", palette["ok"])
-    text = Text(f"{len(bad)} need a look:", palette["bad"])
+    text = Text()
+    text.append(f"{len(bad)} need a look:", palette["bad"])
     for shown, (level, name, says) in enumerate(bad):
         part = f"  {glyphs.level[level]} {name} {says}"
         if text.cell_len + len(part) > 2 * width - 12:

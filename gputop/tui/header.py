@@ -88,7 +88,8 @@ def totals(view: View, palette: Palette, glyphs: Glyphs) -> list[Part]:
     counts = dict.fromkeys(Level, 0)
     for one in view.health.values():
         counts[one.level] += 1
-    nodes = Text(f"{len(view.health)} nodes", palette["title"])
+    nodes = Text()
+    nodes.append(f"{len(view.health)} nodes", palette["title"])
     for level, count in counts.items():
         if count:
             nodes.append(f"  {glyphs.level[level]} {count} {LEVEL_WORDS[level]}", palette[STYLE[level]])
@@ -108,7 +109,8 @@ def gpu_totals(view: View, palette: Palette) -> Text:
     idle = int(np.sum(present & util.known() & (np.nan_to_num(util.values) == 0)))
     failing = int(np.sum((table["present"].values == 0) & fresh))
     unknown = max(expected, len(table)) - busy - idle - failing
-    text = Text(f"{max(expected, len(table))} GPUs", palette["title"])
+    text = Text()
+    text.append(f"{max(expected, len(table))} GPUs", palette["title"])
     for count, words, style in (
         (busy, "busy", "busy"),
         (idle, "idle", "dim"),
@@ -149,7 +151,8 @@ def sources(view: View, palette: Palette) -> list[Part]:
     found = view.snap.abilities
     if found is not None and view.can_act:
         words = {Ability.YES: "ok", Ability.NO: "warn", Ability.UNKNOWN: "unknown"}
-        may = Text("may change ", palette["dim"])
+        may = Text()
+        may.append("may change ", palette["dim"])
         may.append(f"nodes: {found.nodes}", palette[words[found.nodes]])
         may.append(f"  others' jobs: {found.jobs}", palette[words[found.jobs]])
         parts.append((may, 3))
@@ -160,7 +163,8 @@ def source_text(source: Source, label: str, now: float, palette: Palette) -> Tex
     """nodes 3s, or why not, in the colour of its age."""
     seconds = None if isinstance(source.read_at, Unknown) else now - source.read_at
     stale = source.stale(now)
-    text = Text(f"{label} ", palette["dim"])
+    text = Text()
+    text.append(f"{label} ", palette["dim"])
     text.append(f"{age(seconds)}{' STALE' if stale and seconds is not None else ''}", palette["bad" if stale else "ok"])
     if source.trouble and (stale or source.name != "probe"):
         text.append(f" {source.trouble[:60]}", palette["warn"])

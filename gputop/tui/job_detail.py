@@ -122,7 +122,8 @@ def top(view: View, job_id: str, job: Job | None, palette: Palette) -> Text:
     """Who, what, where, since when, and why it waits."""
     if job is None:
         return Text(f"job {job_id} is no longer in Slurm's memory", palette["warn"])
-    text = Text(f"job {job.id}", palette["title"])
+    text = Text()
+    text.append(f"job {job.id}", palette["title"])
     text.append(f"   {job.state.base}{' (held)' if job.held else ''}", palette[job_rows.state_word(job)])
     text.append(f"   {job.reason}" if job.reason else "", palette["warn"])
     text.append(f"\n{job.name}", palette["text"])

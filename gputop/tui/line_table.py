@@ -74,6 +74,7 @@ class LineTable(ScrollView, can_focus=True):
         self._strips: dict[tuple[Row, bool], Strip] = {}
         self.cursor: str | None = None
         """The id of the selected row; it stays selected wherever it moves."""
+        self._touched = False
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -84,7 +85,9 @@ class LineTable(ScrollView, can_focus=True):
         old, self._rows = self._rows, tuple(rows)
         before = self._index.get(self.cursor or "", 0)
         self._index = {row.key: k for k, row in enumerate(self._rows)}
-        if self.cursor not in self._index:
+        if not self._touched and self._rows:
+            self.cursor = self._rows[0].key
+        elif self.cursor not in self._index:
             self.cursor = self._rows[min(before, len(self._rows) - 1)].key if self._rows else None
         if len(self._rows) != len(old):
             self.virtual_size = Size(self.size.width, len(self._rows) + 1)
@@ -118,10 +121,11 @@ class LineTable(ScrollView, can_focus=True):
     def select(self, key: str) -> None:
         """Moves the cursor to a row."""
         if key in self._index:
-            self.cursor = key
+            self.cursor, self._touched = key, True
             self._reveal()
 
     def action_move(self, by: int) -> None:
+        self._touched = True
         if self._rows:
             at = self._index.get(self.cursor or "", 0)
             self.cursor = self._rows[min(max(0, at + by), len(self._rows) - 1)].key
@@ -141,7 +145,7 @@ class LineTable(ScrollView, can_focus=True):
     def on_click(self, event: events.Click) -> None:
         k = self.scroll_offset.y + event.y - 1
         if event.y >= 1 and k < len(self._rows):
-            self.cursor = self._rows[k].key
+            self.cursor, self._touched = self._rows[k].key, True
             self.refresh()
             if event.chain == 2:
                 self.post_message(self.Opened(self, self.cursor))

@@ -51,7 +51,7 @@ class NodeScreen(BaseScreen):
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("node")]
     DEFAULT_CSS = """
     NodeScreen LineTable { height: auto; min-height: 3; max-height: 20; }
-    NodeScreen VerticalScroll { height: 1fr; padding: 0 1; }
+    NodeScreen VerticalScroll { height: 1fr; padding: 0 1; scrollbar-size-vertical: 1; }
     NodeScreen .top { height: auto; padding: 0 1; margin-bottom: 1; }
     """
 
@@ -91,7 +91,8 @@ def top(view: View, name: str, palette: Palette, glyphs: Glyphs) -> Text:
     if node is None:
         return Text(f"{name} is no longer among Slurm's nodes", palette["bad"])
     health = view.health[name]
-    text = Text(f"{glyphs.level[health.level]} {name}", palette["title"])
+    text = Text()
+    text.append(f"{glyphs.level[health.level]} {name}", palette["title"])
     text.append(f"   {health.says or 'nothing is known to be wrong'}", palette[STYLE[health.level]])
     text.append("\nSlurm ", palette["dim"])
     text.append(str(node.state), palette["text"])

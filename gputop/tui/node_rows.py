@@ -12,16 +12,16 @@ from gputop.tui.words import watts
 COLUMNS = (
     Column("", 1),
     Column("NODE", 10),
-    Column("SLURM", 16),
-    Column("SSH", 10, drop=5),
+    Column("SLURM", 13),
+    Column("SSH", 9, drop=5),
     Column("GPUS", 5, right=True),
     Column("UTIL", 6, right=True),
     Column("POWER", 8, right=True, drop=3),
     Column("TEMP", 5, right=True),
     Column("MEMORY", 8, right=True, drop=4),
-    Column("JOBS", 14, drop=2),
+    Column("JOBS", 9, drop=2),
     Column("AGE", 5, right=True),
-    Column("WHAT IS WRONG", 12, grow=True),
+    Column("WHAT IS WRONG", 20, grow=True),
 )
 SORTS = ("trouble", "name", "util", "power", "temp", "age")
 

@@ -26,7 +26,8 @@ class ReplayBar(Static):
         part = (replay.position - replay.start) / whole
         room = max(10, self.size.width - 46)
         at = min(room - 1, int(part * room))
-        text = Text(clock(replay.position), self._palette["title"])
+        text = Text()
+        text.append(clock(replay.position), self._palette["title"])
         text.append(f"  {clock(replay.start)} ", self._palette["dim"])
         text.append("━" * at, self._palette["accent"])
         text.append("●", self._palette["key"])

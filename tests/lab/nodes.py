@@ -198,15 +198,15 @@ class LabNode:
     def start_sshd(self) -> None:
         """Its namespace and its listener."""
         script = _START.format(name=self.name, node=self.folder, state=STATE, sshd=program("sshd"))
-        log = (self.folder / "sshd.log").open("ab")
-        self._sshd = subprocess.Popen(
-            [program("unshare"), "-m", "-u", "sh", "-c", script],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            cwd="/",
-        )
+        with (self.folder / "sshd.log").open("ab") as log:
+            self._sshd = subprocess.Popen(
+                [program("unshare"), "-m", "-u", "sh", "-c", script],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                cwd="/",
+            )
 
     def wait_sshd(self) -> None:
         """Returns once it listens."""

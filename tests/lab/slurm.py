@@ -108,11 +108,10 @@ class LabSlurm:
         wait_for("munged", lambda: (folder / "socket").exists())
 
     def _spawn(self, argv: list[str]) -> subprocess.Popen[bytes]:
-        log = (self.base / "daemons.log").open("ab")
-        environment = {**os.environ, "SLURM_CONF": str(self.conf)}
-        return subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, cwd="/", start_new_session=True
-        )
+        with (self.base / "daemons.log").open("ab") as log:
+            return subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.env, cwd="/", start_new_session=True
+            )
 
     def start_controller(self) -> None:
         """slurmctld, with the state it had."""
@@ -166,3 +165,8 @@ class LabSlurm:
         """Everything at once; slurmd's job steps are the lab's descendants and go with them."""
         daemons = [one for one in (*self._slurmds.values(), self._controller, self._munge) if one is not None]
         end_all(lambda: [one.pid for one in daemons if one.poll() is None])
+
+    def requests(self, name: str) -> int:
+        """How often slurmctld's own log names a request of this kind."""
+        log = (self.base / "slurmctld.log").read_text(errors="replace")
+        return sum(name in line for line in log.splitlines())

@@ -16,7 +16,7 @@ NAMES = ("gpu0001", "gpu0002", "gpu0003")
 CELLS = st.one_of(
     st.integers(-(2**31), 2**53).map(float),
     st.floats(-1000, 10_000, allow_nan=False),
-    st.sampled_from([why for why in Why]),
+    st.sampled_from(list(Why)),
 )
 
 

@@ -1,0 +1,21 @@
+"""Fixtures for all tests, and a closing line that says why lab tests were skipped."""
+
+import pytest
+from _pytest.terminal import TerminalReporter
+
+from tests.lab.fixtures import lab, lab_session
+from tests.lab.needs import missing
+
+__all__ = ["lab", "lab_session"]
+
+
+def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
+    if why := missing():
+        terminalreporter.write_line(f"lab tests were skipped: {why}")
+
+
+@pytest.fixture(autouse=True)
+def no_foreign_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A developer's own settings change nothing."""
+    for name in ("XDG_RUNTIME_DIR", "SSH_AUTH_SOCK", "SLURM_CONF"):
+        monkeypatch.delenv(name, raising=False)
