@@ -109,6 +109,7 @@ class CommandChannel:
         if card is None or card.state is not ProposalState.OPEN:
             return
         now = self._clock.now()
+        card = msgspec.structs.replace(card, refusals=tuple(r for r in card.refusals if r.guard is not Refused.TYPED))
         card = redraw(card, self._core.snap, now, ledger_trouble=self._ledger.trouble)
         if card.state is ProposalState.OPEN and not card.refusals and card.typed and typed != card.typed:
             card = msgspec.structs.replace(

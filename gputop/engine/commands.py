@@ -26,6 +26,7 @@ from gputop.stream.socket import Connection, attach
 CARD_SECONDS = 30.0
 """How long a card may take: a first read of Slurm, and one of its subject."""
 ACTION_SECONDS = 180.0
+TRIES = 3
 
 
 async def snapshot(chosen: Chosen, *, as_json: bool) -> int:
@@ -74,23 +75,32 @@ async def act(chosen: Chosen, config_path: Path | None, arguments: argparse.Name
     if arguments.kind == Kind.REQUEUE_EXCLUDING and not arguments.exclude:
         raise ConfigError("requeue-excluding needs --exclude NODES")
     exclude = expand(arguments.exclude)
-    connection = await attach_or_start(chosen, config_path, read_only=False)
     worst = 0
-    try:
+    for target in arguments.targets:
+        intent = Intent(kind=Kind(arguments.kind), target=target, exclude=exclude, note=arguments.note)
+        card, action = await _ask(chosen, config_path, intent, arguments)
+        worst = max(worst, _show(card, action, arguments))
+    return worst
+
+
+async def _ask(
+    chosen: Chosen, config_path: Path | None, intent: Intent, arguments: argparse.Namespace
+) -> tuple[Proposal, Action | None]:
+    """Through the engine; anew where it was just ending, as long as nothing was approved."""
+    for attempt in range(TRIES):
+        connection = await attach_or_start(chosen, config_path, read_only=False)
         asker = Asker(connection)
         listening = asyncio.ensure_future(asker.listen())
         try:
-            for target in arguments.targets:
-                intent = Intent(kind=Kind(arguments.kind), target=target, exclude=exclude, note=arguments.note)
-                card, action = await asker.ask(intent, _typed(arguments), dry_run=arguments.dry_run)
-                code = _show(card, action, arguments)
-                worst = max(worst, code)
+            return await asker.ask(intent, _typed(arguments), dry_run=arguments.dry_run)
+        except EngineError:
+            if asker.approved or attempt == TRIES - 1:
+                raise
         finally:
             listening.cancel()
             await asyncio.gather(listening, return_exceptions=True)
-    finally:
-        await connection.close()
-    return worst
+            await connection.close()
+    raise EngineError("no engine")
 
 
 def expand(hostlist: str) -> tuple[str, ...]:
@@ -117,6 +127,8 @@ class Asker:
         self._snap: Snapshot | None = None
         self._moved = asyncio.Event()
         self._gone = ""
+        self.approved = False
+        """Whether the engine was told to act: from then on, what became of it has to be looked up."""
 
     async def listen(self) -> None:
         """Follows the stream."""
@@ -155,6 +167,7 @@ class Asker:
         if dry_run or card.refusals:
             await self._connection.send(Dismiss(proposal=card_id))
             return card, None
+        self.approved = True
         await self._connection.send(Approve(proposal=card_id, typed=typed))
         deadline = now() + ACTION_SECONDS
         while True:

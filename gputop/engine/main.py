@@ -130,21 +130,39 @@ async def _serve(
         on_leave=lambda peer, clean: engine.reader_left(peer.id, clean=clean),
     )
     private_folder(chosen.socket_path.parent)
-    await publisher.serve(chosen.socket_path, chosen.cluster.socket_group)
+    path, group = chosen.socket_path, chosen.cluster.socket_group
+    await publisher.serve(path, group)
     engine.step()
     tell(ready_fd, "ready")
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     observing = asyncio.ensure_future(engine.observe())
-    ends = {observing, asyncio.ensure_future(engine.until_over()), asyncio.ensure_future(stop.wait())}
+    ends = {
+        observing,
+        asyncio.ensure_future(_until_deserted(engine, publisher, path, group)),
+        asyncio.ensure_future(stop.wait()),
+    }
     try:
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if observing.done():
             observing.result()
     finally:
-        remove(chosen.socket_path)
+        publisher.stop_listening()
+        remove(path)
         for one in ends:
             one.cancel()
         await asyncio.gather(*ends, return_exceptions=True)
         await publisher.close()
+
+
+async def _until_deserted(engine: Engine, publisher: Publisher, path: Path, group: str) -> None:
+    """Returns when the engine's life is over and nobody came in at the last moment."""
+    while True:
+        await engine.until_over()
+        publisher.stop_listening()
+        remove(path)
+        await asyncio.sleep(0.2)
+        if not engine.lifetime.readers:
+            return
+        await publisher.serve(path, group)

@@ -68,7 +68,8 @@ def redraw(proposal: Proposal, snap: Snapshot, now: float, *, ledger_trouble: st
     if now > proposal.expires or fingerprint(subject_of(snap, proposal.intent)) != proposal.fingerprint:
         return msgspec.structs.replace(proposal, state=ProposalState.STALE)
     plan = plan_for(proposal.intent, snap.abilities)
-    stopped = refusals(plan, snap, now, ledger_trouble=ledger_trouble)
+    mistyped = tuple(one for one in proposal.refusals if one.guard is Refused.TYPED)
+    stopped = (*refusals(plan, snap, now, ledger_trouble=ledger_trouble), *mistyped)
     if stopped == proposal.refusals:
         return proposal
     return msgspec.structs.replace(proposal, refusals=stopped)

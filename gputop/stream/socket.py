@@ -56,7 +56,10 @@ class _Client:
         return self.writer.transport.get_write_buffer_size()
 
     def send(self, payload: bytes) -> None:
-        self.writer.write(LENGTH.pack(len(payload)) + payload)
+        """One that is just closing gets nothing more; its own task sees it off."""
+        if not self.writer.transport.is_closing():
+            with contextlib.suppress(OSError, RuntimeError):
+                self.writer.write(LENGTH.pack(len(payload)) + payload)
 
 
 class Publisher:
@@ -74,7 +77,7 @@ class Publisher:
         self._on_join = on_join
         self._on_leave = on_leave
         self._clients: dict[str, _Client] = {}
-        self._server: asyncio.Server | None = None
+        self._server: asyncio.AbstractServer | None = None
         self._last: Snapshot | None = None
         self._seq = 0
         self._count = 0
@@ -146,10 +149,15 @@ class Publisher:
         self._count += 1
         return Peer(id=f"r{self._count}", pid=pid, uid=uid, user=user_name(uid))
 
-    async def close(self) -> None:
-        """Ends everyone's stream."""
+    def stop_listening(self) -> None:
+        """Nobody new gets in; those who are attached stay."""
         if self._server is not None:
             self._server.close()
+            self._server = None
+
+    async def close(self) -> None:
+        """Ends everyone's stream."""
+        self.stop_listening()
         for client in list(self._clients.values()):
             client.writer.close()
 

@@ -165,8 +165,3 @@ class LabSlurm:
         """Everything at once; slurmd's job steps are the lab's descendants and go with them."""
         daemons = [one for one in (*self._slurmds.values(), self._controller, self._munge) if one is not None]
         end_all(lambda: [one.pid for one in daemons if one.poll() is None])
-
-    def requests(self, name: str) -> int:
-        """How often slurmctld's own log names a request of this kind."""
-        log = (self.base / "slurmctld.log").read_text(errors="replace")
-        return sum(name in line for line in log.splitlines())

@@ -1,5 +1,6 @@
-"""One action from its card to its end: confirmed, contradicted, unknown, refused; cut off anywhere; never sent twice."""
+"""One action from its card to its end: confirmed, contradicted, unknown, refused, cut off; never sent twice."""
 
+import contextlib
 from pathlib import Path
 
 import msgspec
@@ -191,10 +192,8 @@ async def test_killed_anywhere_nothing_is_sent_again_and_the_next_engine_settles
         step(self, *args, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Ledger, "step", dying)
-    try:
+    with contextlib.suppress(Killed):
         await act(world, ledger, intent)
-    except Killed:
-        pass
     monkeypatch.undo()
     sent = list(world.calls)
     again = Ledger(tmp_path / "ledger.sqlite")

@@ -205,7 +205,7 @@ def test_tasks_of_a_bundle_are_counted() -> None:
 
 
 def test_the_real_exclude_list_is_found_behind_a_forged_one() -> None:
-    line = b"JobId=9 JobName=x ExcNodeList=gpu0009 UserId=a ReqNodeList=(null) ExcNodeList=gpu[0001-0002] NodeList=gpu0003 "
+    line = b"JobId=9 JobName=x ExcNodeList=gpu0009 UserId=a ReqNodeList=(null) ExcNodeList=gpu[0001-0002] NodeList=gpu0003 "  # noqa: E501 - as scontrol prints it
     assert parse_excluded(line) == ("gpu0001", "gpu0002")
     assert isinstance(parse_excluded(b"garbage"), Unknown)
 
@@ -226,13 +226,13 @@ def test_partitions_reservations_and_switches() -> None:
     assert reservation.maintenance
     assert parse_reservations(b"No reservations in the system\n") == ()
     (leaf, spine) = parse_switches(
-        b"SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=gpu[1-2]\nSwitchName=spine Level=1 LinkSpeed=1 Nodes=gpu[1-2] Switches=leaf1\n"
+        b"SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=gpu[1-2]\nSwitchName=spine Level=1 LinkSpeed=1 Nodes=gpu[1-2] Switches=leaf1\n"  # noqa: E501 - as scontrol prints it
     )
     assert (leaf.level, spine.level) == (0, 1)
 
 
 def test_boot_times_are_read_before_the_free_text() -> None:
-    text = b"NodeName=a Arch=x BootTime=1796106620 SlurmdStartTime=2 Reason=x BootTime=5 \n   nl [root@1]\nNodeName=b BootTime=None Reason=y\n"
+    text = b"NodeName=a Arch=x BootTime=1796106620 SlurmdStartTime=2 Reason=x BootTime=5 \n   nl [root@1]\nNodeName=b BootTime=None Reason=y\n"  # noqa: E501 - as scontrol prints it
     assert parse_boot_times(text) == {"a": 1796106620.0}
 
 
