@@ -19,15 +19,19 @@ def ports(root=ROOT):
         return []
     except OSError as error:
         return reason(error)
-    rows = []
-    for device in devices:
-        folder = os.path.join(root, device, "ports")
-        try:
-            numbers = sorted(int(name) for name in os.listdir(folder) if name.isdigit())
-        except OSError:
-            continue
-        rows.extend(_row(device, port, os.path.join(folder, str(port))) for port in numbers)
-    return rows
+    return [
+        _row(device, port, os.path.join(root, device, "ports", str(port)))
+        for device in devices
+        for port in _numbers(os.path.join(root, device, "ports"))
+    ]
+
+
+def _numbers(folder):
+    """Ports of a device; none for one without the folder."""
+    try:
+        return sorted(int(name) for name in os.listdir(folder) if name.isdigit())
+    except OSError:
+        return []
 
 
 def _row(device, port, folder):

@@ -120,12 +120,18 @@ class KernelLog:
         """journalctl is gone: it was refused, is not there, or died."""
         errors = read_rest(self._errors)
         status = finish(self._pid)
-        os.close(self._fd)
-        self._pid, self._fd, self._errors = 0, None, None
+        self._forget()
         self._retry_at = self._now() + RETRY_SECONDS
         self._refused = denial(status, errors) or "journalctl ended with status %d" % status
         self._lines = []
         self._dmesg()
+
+    def _forget(self):
+        """Closes what led to a command that has ended."""
+        for fd in (self._fd, self._errors):
+            if fd is not None:
+                os.close(fd)
+        self._pid, self._fd, self._errors = 0, None, None
 
     def _dmesg(self):
         """The other way in: all of the ring buffer, of which what is new is kept."""
@@ -183,9 +189,7 @@ class KernelLog:
         """journalctl follows, but may show us only our own messages: that is a log we cannot read."""
         os.kill(self._pid, signal.SIGKILL)
         finish(self._pid)
-        os.close(self._fd)
-        os.close(self._errors)
-        self._pid, self._fd, self._errors = 0, None, None
+        self._forget()
         self._retry_at = self._now() + RETRY_SECONDS
         self._refused = words
         self._dmesg()

@@ -94,17 +94,13 @@ class NvmlReader:
         count = self._nvml.nvmlDeviceGetCount()
         for row in self._known.values():
             row["here"] = False
-        processes = []
         for index in range(count):
             handle = self._or_reason(self._nvml.nvmlDeviceGetHandleByIndex, index)
             if isinstance(handle, str):
                 self._lost_at(index)
                 continue
             self._gpu(index, handle, slow)
-        if self._passes % PROCESSES_EVERY == 0:
-            processes = self._processes(count)
-        else:
-            processes = None
+        processes = self._processes(count) if self._passes % PROCESSES_EVERY == 0 else None
         self._passes += 1
         rows = [self._row(row) for row in sorted(self._known.values(), key=lambda row: row["index"])]
         return {

@@ -92,17 +92,12 @@ def main(options):
             slots.release()
 
     answer({"id": 0, "status": 0, "stdout": "", "stderr": "", "timed_out": False})
-    threads = []
-    while True:
-        request = read_request(source)
-        if request is None:
-            break
+    for request in iter(lambda: read_request(source), None):
         slots.acquire()
         thread = threading.Thread(target=work, args=(request,))
         thread.daemon = True
         thread.start()
-        threads = [one for one in threads if one.is_alive()] + [thread]
-    for thread in threads:
-        thread.join()
+    for _ in range(AT_ONCE):
+        slots.acquire()
     sys.stdout = None
     os._exit(0)

@@ -100,11 +100,12 @@ class GputopApp(App[int]):
 
     def look(self) -> None:
         """Draws what is open."""
+        top = next((one for one in reversed(self.screen_stack) if isinstance(one, BaseScreen)), None)
+        if top is None or not top.is_mounted:
+            return
         self._dirty, self._looked = False, self._monotonic()
         view = self.view()
-        top = next((one for one in reversed(self.screen_stack) if isinstance(one, BaseScreen)), None)
-        if top is not None and top.is_mounted:
-            top.show(view)
+        top.show(view)
         if isinstance(self.screen, CardScreen) and self.screen.is_mounted:
             self.screen.show(view)
 
@@ -164,7 +165,7 @@ class GputopApp(App[int]):
         except GputopError as error:
             self.notify(str(error), severity="error", timeout=6)
 
-    def action_pause(self) -> None:
+    def pause(self) -> None:
         if self.replay is not None:
             if self.replay.paused:
                 self.replay.resume()
@@ -172,15 +173,16 @@ class GputopApp(App[int]):
                 self.replay.pause()
             self.look()
 
-    def action_seek(self, seconds: float) -> None:
+    def seek(self, seconds: float) -> None:
         if self.replay is not None:
             self.replay.seek(self.replay.position + seconds)
 
-    def action_speed(self, factor: float) -> None:
+    def speed(self, factor: float) -> None:
         if self.replay is not None:
             self.replay.set_speed(self.replay.speed * factor)
 
-    async def action_quit_gputop(self) -> None:
+    async def action_quit(self) -> None:
+        """A clean quit: the engine hears a goodbye."""
         await self._feed.close()
         self.exit(0)
 

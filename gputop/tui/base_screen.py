@@ -65,6 +65,18 @@ class BaseScreen(Screen[None]):
     def action_help(self) -> None:
         self.gputop.open_help()
 
+    async def action_quit_gputop(self) -> None:
+        await self.gputop.action_quit()
+
+    def action_pause(self) -> None:
+        self.gputop.pause()
+
+    def action_seek(self, seconds: float) -> None:
+        self.gputop.seek(seconds)
+
+    def action_speed(self, factor: float) -> None:
+        self.gputop.speed(factor)
+
     def action_back(self) -> None:
         self.app.pop_screen()
 

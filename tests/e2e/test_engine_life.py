@@ -87,8 +87,8 @@ def test_snapshot_act_doctor_and_log_from_a_foreign_home(lab: Lab) -> None:
     assert done.returncode == 3
     assert "already" in done.stdout
     done = lab.run_as("root", [GPUTOP, "act", "resume", "gpu0013"])
-    logs = "".join(path.read_text() for path in lab.home("root").glob(".local/state/gputop/*/engine.log"))
-    assert done.returncode == 0, done.stdout + done.stderr + logs[-3000:]
+    said = "".join(path.read_text() for path in lab.home("root").glob(".local/state/gputop/*/engine.log"))
+    assert done.returncode == 0, done.stdout + done.stderr + said[-3000:]
     logs = sorted((lab.home("root") / ".local/state/gputop").glob("*/log/*.gtlog"))
     done = lab.run_as("root", [GPUTOP, "log", "info", str(logs[-1]), "--json"])
     assert json.loads(done.stdout)["nodes"] == 16

@@ -1,5 +1,6 @@
 """Random snapshots, each a little different from the last, and what it means that two agree."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -8,9 +9,10 @@ from hypothesis import strategies as st
 from gputop.model.columns import GpuId, HostId
 from gputop.model.jobs import Job
 from gputop.model.nodes import Node, Reason
-from gputop.model.reading import Unknown, Why
+from gputop.model.reading import CODE_OF, Unknown, Why
 from gputop.model.snapshot import MAPPINGS, TABLES, About, Snapshot, Source
 from gputop.model.states import State
+from gputop.model.table import Codes, Floats, Table
 
 NAMES = ("gpu0001", "gpu0002", "gpu0003")
 CELLS = st.one_of(
@@ -50,7 +52,7 @@ def nodes_of(draw: st.DrawFn, name: str) -> Node:
     return Node(name=name, state=state, gpus=draw(st.integers(0, 8)), reason=reason)
 
 
-def _hosts(snap: Snapshot, cell: float | Why):  # type: ignore[no-untyped-def]
+def _hosts(snap: Snapshot, cell: float | Why) -> Table[HostId]:
     table = snap.host_table
     if "gpu0001" not in table.index:
         table = table.with_ids({len(table): HostId(node="gpu0001")})
@@ -58,7 +60,7 @@ def _hosts(snap: Snapshot, cell: float | Why):  # type: ignore[no-untyped-def]
 
 
 @st.composite
-def _tables(draw: st.DrawFn, snap: Snapshot):  # type: ignore[no-untyped-def]
+def _tables(draw: st.DrawFn, snap: Snapshot) -> Table[GpuId]:
     table = snap.gpu_table
     more = draw(st.integers(0, 2))
     new = {
@@ -74,9 +76,7 @@ def _tables(draw: st.DrawFn, snap: Snapshot):  # type: ignore[no-untyped-def]
     return table
 
 
-def _cells(cells):  # type: ignore[no-untyped-def]
-    from gputop.model.reading import CODE_OF
-
+def _cells(cells: Sequence[float | Why]) -> tuple[Floats, Codes]:
     values = np.array([np.nan if isinstance(cell, Why) else cell for cell in cells])
     why = np.array([CODE_OF[cell] if isinstance(cell, Why) else 0 for cell in cells], np.uint8)
     return values, why

@@ -3,12 +3,16 @@
 import asyncio
 import os
 from pathlib import Path
+from typing import Any
 
 import asyncssh
 from asyncssh.known_hosts import SSHKnownHosts
 
+from gputop.model.clock import Clock
+from gputop.sources.ssh.jumps import Hop, chain, read_hop
 from gputop.sources.ssh.settings import SshSettings
 
+USUAL_CONFIG = ("~/.ssh/config", "/etc/ssh/ssh_config")
 USER_KNOWN_HOSTS = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
 GLOBAL_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
 CIPHERS = (
@@ -29,62 +33,113 @@ class Banner(asyncssh.SSHClient):
 class Refused(Exception):
     """A connection that failed, with what is needed to say why."""
 
-    def __init__(self, cause: Exception, banner: str, *, has_keys: bool) -> None:
+    def __init__(
+        self, cause: Exception, banner: str, *, has_keys: bool = True, other_key: bool = False, jump: str = ""
+    ) -> None:
+        """other_key: known_hosts has a key for that host, and this is not it; jump: the jump host where it happened."""
         super().__init__(str(cause))
         self.cause = cause
         self.banner = banner
         self.has_keys = has_keys
+        self.other_key = other_key
+        self.jump = jump
+
+
+class Bastion:
+    """One jump host for everyone behind it: its connection, or the try under way, and when the next may begin."""
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[asyncssh.SSHClientConnection] | None = None
+        self.failures = 0
+        self.not_before = 0.0
+
+    @property
+    def usable(self) -> bool:
+        """Whether it is connected, or about to be."""
+        task = self.task
+        if task is None or not task.done():
+            return task is not None
+        return not task.cancelled() and task.exception() is None and not task.result().is_closed()
 
 
 class Connector:
     """Makes connections; holds the bastions and the parsed known_hosts."""
 
-    def __init__(self, settings: SshSettings) -> None:
+    def __init__(self, settings: SshSettings, clock: Clock) -> None:
         self._settings = settings
-        self._bastions: dict[str, asyncio.Task[asyncssh.SSHClientConnection]] = {}
+        self._clock = clock
+        self._bastions: dict[tuple[str, ...], Bastion] = {}
         self._known: dict[tuple[tuple[str, float], ...], SSHKnownHosts] = {}
 
     async def connect(self, host: str) -> asyncssh.SSHClientConnection:
         """A logged-in connection; raises Refused."""
-        banner = Banner()
-        has_keys = True
         try:
             options = self._options(host)
-            has_keys = bool(options.client_keys) or bool(options.agent_path)
-            tunnel = options.tunnel if isinstance(options.tunnel, str) else ""
-            through = await self._bastion(tunnel) if tunnel and tunnel != "none" else None
+            hops = chain(host, _jump(options), lambda name: _jump(self._options(name)))
+        except (OSError, asyncssh.Error, ValueError) as error:
+            raise Refused(error, "") from error
+        through = await self._bastion(hops) if hops else None
+        return await self._log_in(Hop(host), options, through)
+
+    async def _log_in(
+        self,
+        hop: Hop,
+        options: asyncssh.SSHClientConnectionOptions,
+        through: asyncssh.SSHClientConnection | None,
+    ) -> asyncssh.SSHClientConnection:
+        banner = Banner()
+        more: dict[str, Any] = {}
+        try:
+            more = {**_identities(options), **({"username": hop.user} if hop.user else {})}
             return await asyncssh.connect(
-                host,
+                hop.name,
+                hop.port or (),
                 options=options,
+                config=None,
                 tunnel=through,
                 known_hosts=self._known_hosts(options),
                 client_factory=lambda: banner,
+                **more,
             )
+        except asyncssh.ChannelOpenError as error:
+            raise Refused(ConnectionError(f"the jump host cannot reach it: {error}"), banner.text) from error
+        except asyncssh.PermissionDenied as error:
+            raise Refused(error, banner.text, has_keys=_has_keys(options, more)) from error
+        except (asyncssh.HostKeyNotVerifiable, asyncssh.KeyExchangeFailed) as error:
+            raise Refused(error, banner.text, other_key=self._knows(options, hop)) from error
         except (OSError, asyncssh.Error, ValueError) as error:
-            raise Refused(error, banner.text, has_keys=has_keys) from error
+            raise Refused(error, banner.text) from error
 
     def _options(self, host: str) -> asyncssh.SSHClientConnectionOptions:
+        """What the configuration says about a host; no key is read yet."""
         settings = self._settings
         more = {"username": settings.user} if settings.user else {}
         return asyncssh.SSHClientConnectionOptions(
             host=host,
             config=self._config_files(),
+            client_keys=None,
             known_hosts=b"",
             connect_timeout=settings.connect_timeout,
-            login_timeout=settings.login_timeout,
             keepalive_interval=settings.keepalive,
             keepalive_count_max=2,
             compression_algs=None,
             encryption_algs=CIPHERS,
             password=None,
             agent_forwarding=False,
+            x11_forwarding=False,
+            request_pty=False,
             x509_trusted_certs=None,
             **more,
         )
 
     def _config_files(self) -> list[str]:
-        wanted = self._settings.config or ("~/.ssh/config", "/etc/ssh/ssh_config")
-        paths = (Path(name).expanduser() for name in wanted)
+        if self._settings.config:
+            paths = [Path(name).expanduser() for name in self._settings.config]
+            for path in paths:
+                if not os.access(path, os.R_OK):
+                    raise asyncssh.ConfigParseError(f"{path} cannot be read")
+            return [str(path) for path in paths]
+        paths = [Path(name).expanduser() for name in USUAL_CONFIG]
         return [str(path) for path in paths if path.is_file() and os.access(path, os.R_OK)]
 
     def _known_hosts(self, options: asyncssh.SSHClientConnectionOptions) -> SSHKnownHosts:
@@ -103,38 +158,74 @@ class Connector:
             self._known[key] = asyncssh.import_known_hosts(text)
         return self._known[key]
 
-    async def _bastion(self, hops: str) -> asyncssh.SSHClientConnection:
-        """The one connection to a chain of jump hosts, made once for everyone who needs it."""
-        task = self._bastions.get(hops)
-        if task is None or (task.done() and (task.cancelled() or task.exception() or task.result().is_closed())):
-            task = asyncio.get_running_loop().create_task(self._hop(hops))
-            self._bastions[hops] = task
-        return await asyncio.shield(task)
+    def _knows(self, options: asyncssh.SSHClientConnectionOptions, hop: Hop) -> bool:
+        """Whether known_hosts has any key for a host."""
+        port = hop.port or options.port
+        name = options.host_key_alias or options.host
+        keys, authorities, *_ = self._known_hosts(options).match(name, "", port if port != 22 else None)
+        return bool(keys or authorities)
 
-    async def _hop(self, hops: str) -> asyncssh.SSHClientConnection:
-        *before, last = hops.split(",")
-        through = await self._bastion(",".join(before)) if before else None
-        user, _, address = last.rpartition("@")
-        name, _, port = address.partition(":")
-        more = {"username": user} if user else {}
-        options = asyncssh.SSHClientConnectionOptions(options=self._options(name), **more)
-        return await asyncssh.connect(
-            name,
-            int(port) if port.isdigit() else (),
-            options=options,
-            tunnel=through,
-            known_hosts=self._known_hosts(options),
-        )
+    async def _bastion(self, hops: tuple[str, ...]) -> asyncssh.SSHClientConnection:
+        """The one connection to the end of a chain of jump hosts, for everyone who needs it; tried once for all."""
+        bastion = self._bastions.setdefault(hops, Bastion())
+        if bastion.task is None or (not bastion.usable and self._clock.now() >= bastion.not_before):
+            bastion.task = asyncio.get_running_loop().create_task(self._reach(hops, bastion))
+        return await asyncio.shield(bastion.task)
+
+    async def _reach(self, hops: tuple[str, ...], bastion: Bastion) -> asyncssh.SSHClientConnection:
+        try:
+            hop = read_hop(hops[-1])
+            through = await self._bastion(hops[:-1]) if hops[:-1] else None
+            connection = await self._log_in(hop, self._options(hop.name), through)
+        except Refused as refused:
+            refused.jump = refused.jump or hops[-1]
+            self._wait(bastion)
+            raise
+        except (OSError, asyncssh.Error, ValueError) as error:
+            self._wait(bastion)
+            raise Refused(error, "", jump=hops[-1]) from error
+        bastion.failures, bastion.not_before = 0, 0.0
+        return connection
+
+    def _wait(self, bastion: Bastion) -> None:
+        bastion.failures += 1
+        bastion.not_before = self._clock.now() + min(60.0, 2.0**bastion.failures)
 
     async def close(self) -> None:
         """Ends the bastions."""
-        for task in self._bastions.values():
+        tasks = [bastion.task for bastion in self._bastions.values() if bastion.task is not None]
+        for task in tasks:
             if task.done() and not task.cancelled() and not task.exception():
                 task.result().abort()
             else:
                 task.cancel()
-        await asyncio.gather(*self._bastions.values(), return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         self._bastions.clear()
+
+
+def _jump(options: asyncssh.SSHClientConnectionOptions) -> str:
+    """What ProxyJump says, or ""."""
+    return options.tunnel if isinstance(options.tunnel, str) and options.tunnel != "none" else ""
+
+
+def _identities(options: asyncssh.SSHClientConnectionOptions) -> dict[str, Any]:
+    """Which keys are offered. A key file that is configured and not there is passed over, as ssh does."""
+    configured = options.config.get("IdentityFile", None)
+    if configured is None:
+        return {"client_keys": ()}
+    paths = [Path(name).expanduser() for name in _names(configured)]
+    private = [str(path) for path in paths if path.suffix != ".pub" and os.access(path, os.R_OK)]
+    more: dict[str, Any] = {"client_keys": private, "ignore_encrypted": True}
+    if options.config.get("IdentitiesOnly"):
+        public = [path if path.suffix == ".pub" else path.with_name(path.name + ".pub") for path in paths]
+        more["agent_identities"] = [str(path) for path in public if os.access(path, os.R_OK)]
+    return more
+
+
+def _has_keys(options: asyncssh.SSHClientConnectionOptions, identities: dict[str, Any]) -> bool:
+    """Whether there was any key to offer."""
+    tried = asyncssh.SSHClientConnectionOptions(options=options, config=None, **identities)
+    return bool(tried.client_keys) or bool(tried.agent_path)
 
 
 def _names(value: object) -> tuple[str, ...]:

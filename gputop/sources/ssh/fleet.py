@@ -9,6 +9,7 @@ from gputop.model.facts import Fact
 from gputop.sources.ssh.connect import Connector
 from gputop.sources.ssh.host import HostTask
 from gputop.sources.ssh.settings import SshSettings
+from gputop.sources.ssh.slots import Slots
 
 WATCH_SECONDS = 0.5
 
@@ -20,8 +21,8 @@ class Fleet:
         self._settings = settings
         self._clock = clock
         self._deliver = deliver
-        self._connector = Connector(settings)
-        self._slots = asyncio.Semaphore(settings.concurrency)
+        self._connector = Connector(settings, clock)
+        self._slots = Slots(settings.concurrency)
         self._hosts: dict[str, tuple[HostTask, asyncio.Task[None]]] = {}
         self._watch: asyncio.Task[None] | None = None
 
@@ -46,9 +47,16 @@ class Fleet:
                 self._hosts[node] = (one, loop.create_task(one.run()))
 
     async def _watching(self) -> None:
+        before, late = self._clock.now(), False
         while True:
             await self._clock.sleep(WATCH_SECONDS)
             now = self._clock.now()
+            # After a pause of our own (a suspended laptop, a long fold) what has arrived is heard before anybody is
+            # called silent.
+            late = now - before > 3 * WATCH_SECONDS and not late
+            before = now
+            if late:
+                continue
             for one, _ in self._hosts.values():
                 one.watch(now)
 

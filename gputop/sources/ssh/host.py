@@ -1,6 +1,5 @@
 """One host for ever: connect, run the probe, hear it, say how it ended, back off, and begin again."""
 
-import asyncio
 import contextlib
 import random
 from collections.abc import Callable
@@ -17,13 +16,17 @@ from gputop.sources.ssh.failures import classify, lacks_python, no_probe
 from gputop.sources.ssh.fallback import Fallback
 from gputop.sources.ssh.session import ProbeSession, new_nonce
 from gputop.sources.ssh.settings import SshSettings
+from gputop.sources.ssh.slots import Slots
 
 SILENT_PERIODS = 1.8
 """Without a message for so many periods a session counts as frozen; a healthy gap is at most 1.4."""
 FIRST_SECONDS = 20.0
 """A probe's first message may take so long: an interpreter on a cold, busy node."""
+DRIFT = 1e-4
+"""How much faster or slower than ours a node's clock may run, so that sessions of weeks do not look stale."""
 SLOW_RETRY = 60.0
 """What only a person or a policy can change is tried again this rarely."""
+_SILENT = (LinkState.TIMEOUT, "went silent: no packet within two periods")
 _NEEDS_A_PERSON = frozenset({LinkState.AUTH_FAILED, LinkState.HOST_KEY, LinkState.DENIED})
 
 
@@ -37,7 +40,7 @@ class HostTask:
         *,
         settings: SshSettings,
         connector: Connector,
-        slots: asyncio.Semaphore,
+        slots: Slots,
         clock: Clock,
         deliver: Callable[[Fact], None],
     ) -> None:
@@ -52,6 +55,7 @@ class HostTask:
         self._state = LinkState.WAITING
         self._heard_at = 0.0
         self._offset = float("inf")
+        self._sampled_at = 0.0
         self._tries = 0
         self._silent = False
 
@@ -62,9 +66,15 @@ class HostTask:
             try:
                 state, words = await self._session()
             except Refused as refused:
-                state, words = classify(refused.cause, refused.banner, has_keys=refused.has_keys)
+                state, words = classify(
+                    refused.cause,
+                    refused.banner,
+                    has_keys=refused.has_keys,
+                    other_key=refused.other_key,
+                    jump=refused.jump,
+                )
             except Exception as error:  # noqa: BLE001 - one host's trouble becomes its link's state
-                state, words = classify(error)
+                state, words = _SILENT if self._silent else classify(error)
             finally:
                 self._abort()
             if self._clock.now() - began > 60:
@@ -76,7 +86,7 @@ class HostTask:
     async def _session(self) -> tuple[LinkState, str]:
         """From connecting to the end of the channel; answers with how it ended."""
         self._offset, self._silent = float("inf"), False
-        async with self._slots:
+        async with self._slots.one():
             self._say(LinkState.CONNECTING, "")
             self._connection = await self._connector.connect(self.host)
             self._heard_at = self._clock.now() + FIRST_SECONDS
@@ -96,9 +106,9 @@ class HostTask:
                 channel.write(payload)
         await session.ended.wait()
         if self._silent:
-            return LinkState.TIMEOUT, "went silent: no packet within two periods"
+            return _SILENT
         if self._state is LinkState.UP:
-            return LinkState.WAITING, f"connection lost: {session.trouble or session.stderr.strip() or 'closed'}"
+            return LinkState.WAITING, session.how_it_ended()
         if lacks_python(session.status, session.stderr):
             self._heard_at = float("inf")
             fallback = Fallback(self._connection, self._settings.period, self._clock, self._heard_smi)
@@ -118,7 +128,8 @@ class HostTask:
         if isinstance(message, Hello):
             self._say(LinkState.UP, "" if mode == "probe" else "no python3 there: asking nvidia-smi", mode)
         if isinstance(message, Sample):
-            self._offset = min(self._offset, now - message.mono)
+            self._offset = min(self._offset + DRIFT * (now - self._sampled_at), now - message.mono)
+            self._sampled_at = now
         offset = self._offset if self._offset != float("inf") else 0.0
         self._deliver(Heard(node=self.node, message=message, at=now, offset=offset))
 

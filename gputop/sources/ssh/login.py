@@ -48,6 +48,12 @@ class _RunnerSession(asyncssh.SSHClientSession[bytes]):
         self.status: int | None = None
         self.ended = asyncio.Event()
 
+    def expect(self, number: int) -> asyncio.Future[_Result]:
+        """The answer to a request; SourceDown when the connection is lost."""
+        future: asyncio.Future[_Result] = asyncio.get_running_loop().create_future()
+        self.waiting[number] = future
+        return future
+
     def data_received(self, data: bytes, datatype: int | None) -> None:
         if datatype == asyncssh.EXTENDED_DATA_STDERR:
             self.stderr = (self.stderr + data.decode("utf-8", "replace"))[-4000:]
@@ -75,7 +81,7 @@ class LoginNode:
     def __init__(self, settings: SshSettings, host: str, clock: Clock) -> None:
         self._host = host
         self._clock = clock
-        self._connector = Connector(settings)
+        self._connector = Connector(settings, clock)
         self._connection: asyncssh.SSHClientConnection | None = None
         self._channel: asyncssh.SSHClientChannel[bytes] | None = None
         self._session: _RunnerSession | None = None
@@ -106,29 +112,45 @@ class LoginNode:
             return
         if self._session is None and self._connection is not None and not self._connection.is_closed():
             return
+        self._drop()
         try:
             self._connection = await self._connector.connect(self._host)
         except Refused as refused:
-            state, words = classify(refused.cause, refused.banner, has_keys=refused.has_keys)
+            state, words = classify(
+                refused.cause,
+                refused.banner,
+                has_keys=refused.has_keys,
+                other_key=refused.other_key,
+                jump=refused.jump,
+            )
             raise SourceDown(self._host, f"{state}: {words}") from refused
+        try:
+            await self._start(self._connection)
+        except BaseException:
+            self._drop()
+            raise
+
+    async def _start(self, connection: asyncssh.SSHClientConnection) -> None:
+        """The runner there; without Python there, nothing."""
         self._nonce = new_nonce()
         command, payload = package_runner({"nonce": self._nonce})
+        session = _RunnerSession(self._nonce)
+        ready = session.expect(0)
         try:
-            session = _RunnerSession(self._nonce)
-            self._channel, _ = await self._connection.create_session(lambda: session, command, encoding=None)
+            self._channel, _ = await connection.create_session(lambda: session, command, encoding=None)
+            with contextlib.suppress(OSError):  # closed already: how it ended says why
+                self._channel.write(payload)
+            await asyncio.wait_for(ready, START_SECONDS)
         except asyncssh.Error as error:
             raise SourceDown(self._host, str(error)) from error
-        self._session = session
-        ready: asyncio.Future[_Result] = asyncio.get_running_loop().create_future()
-        session.waiting[0] = ready
-        with contextlib.suppress(OSError):  # closed already: how it ended says why
-            self._channel.write(payload)
-        try:
-            await asyncio.wait_for(ready, START_SECONDS)
         except (SourceDown, TimeoutError) as error:
-            self._session = None
             if not lacks_python(session.status, session.stderr):
-                raise SourceDown(self._host, f"the runner did not start: {session.stderr.strip()[-200:]}") from error
+                said = session.stderr.strip()[-200:] or "no answer"
+                raise SourceDown(self._host, f"the runner did not start: {said}") from error
+        else:
+            self._session = session
+        finally:
+            ready.cancel()
 
     async def _request(self, argv: tuple[str, ...], limit: float) -> _Result:
         session, channel = self._session, self._channel
@@ -136,27 +158,36 @@ class LoginNode:
             raise SourceDown(self._host, "not connected")
         self._next += 1
         number = self._next
-        future: asyncio.Future[_Result] = asyncio.get_running_loop().create_future()
-        session.waiting[number] = future
+        future = session.expect(number)
         payload = json.dumps({"id": number, "argv": argv, "timeout": limit}).encode()
-        channel.write(b"\x01" + self._nonce.encode() + b" " + str(len(payload)).encode() + b"\n" + payload + b"\n")
         try:
+            channel.write(b"\x01" + self._nonce.encode() + b" " + str(len(payload)).encode() + b"\n" + payload + b"\n")
             return await asyncio.wait_for(future, limit + 5)
+        except BrokenPipeError as error:
+            raise SourceDown(argv[0], f"the connection to {self._host} was lost") from error
         except TimeoutError as error:
             self._drop()
             raise SourceDown(argv[0], f"no answer from {self._host} within {limit + 5:.0f} s") from error
+        finally:
+            session.waiting.pop(number, None)
 
     async def _without_python(self, argv: tuple[str, ...], limit: float) -> Completed:
         if self._connection is None:
             raise SourceDown(self._host, "not connected")
         try:
+            line = shell_line(argv)
+        except ValueError as error:
+            raise SourceError(argv[0], str(error)) from error
+        try:
             done: Any = await self._connection.run(
-                shell_line(argv), check=False, timeout=limit, encoding=None, stdin=asyncssh.DEVNULL
+                line, check=False, timeout=limit, encoding=None, stdin=asyncssh.DEVNULL
             )
         except (TimeoutError, asyncssh.Error, OSError) as error:
             self._drop()
             raise SourceDown(argv[0], f"on {self._host}: {error}") from error
         status = done.returncode
+        if status == 127 and not done.stdout:
+            raise SourceError(argv[0], f"cannot be started on {self._host}: {done.stderr.decode('utf-8', 'replace')}")
         return Completed(status=-1 if status is None else status, stdout=done.stdout, stderr=done.stderr)
 
     def _drop(self) -> None:

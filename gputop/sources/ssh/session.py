@@ -29,7 +29,19 @@ class ProbeSession(asyncssh.SSHClientSession[bytes]):
         self.ended = asyncio.Event()
         self.stderr = ""
         self.status: int | None = None
+        self.signal = ""
         self.trouble = ""
+
+    def how_it_ended(self) -> str:
+        """For a session that had been up."""
+        if self.trouble:
+            return f"connection lost: {self.trouble}"
+        if self.signal:
+            return f"the probe was ended by signal {self.signal}"
+        if self.status is not None:
+            said = self.stderr.strip().split("\n")[-1]
+            return f"the probe ended with status {self.status}{': ' if said else ''}{said}"
+        return "connection lost: closed"
 
     @property
     def noise(self) -> bytes:
@@ -53,6 +65,9 @@ class ProbeSession(asyncssh.SSHClientSession[bytes]):
 
     def exit_status_received(self, status: int) -> None:
         self.status = status
+
+    def exit_signal_received(self, signal: str, core_dumped: bool, msg: str, lang: str) -> None:  # noqa: FBT001
+        self.signal = signal
 
     def connection_lost(self, exc: Exception | None) -> None:
         if exc is not None and not self.trouble:

@@ -14,10 +14,8 @@ class SshSettings(Struct, frozen=True, kw_only=True):
     """Login name; "" leaves it to the SSH configuration."""
     concurrency: int = 64
     """Handshakes at the same time; they are what costs CPU on both sides."""
-    connect_timeout: float = 10.0
-    """Seconds until a TCP connection must be there."""
-    login_timeout: float = 20.0
-    """Seconds from the connection to a finished login."""
+    connect_timeout: float = 15.0
+    """Seconds until a host must have answered and let us in."""
     keepalive: float = 15.0
     """Seconds between keepalives on a connection; two unanswered ones end it."""
     period: float = 5.0
