@@ -133,7 +133,7 @@ async def test_slurm_stopped_between_send_and_read_back_ends_unknown_and_nothing
             lab.slurm.thaw_controller()
         action = snap.actions[card.id]
         assert action.outcome is Outcome.UNKNOWN, action.says
-        await follower.until("the job's next run", lambda s: s.jobs[job].running and s.jobs[job].restarts > 0, 60)
+        await follower.until("the requeue", lambda s: s.jobs[job].pending and s.jobs[job].restarts > 0, 60)
         assert lab.job(job, "Restarts") == "1"
 
 

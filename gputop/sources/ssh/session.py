@@ -66,7 +66,7 @@ class ProbeSession(asyncssh.SSHClientSession[bytes]):
     def exit_status_received(self, status: int) -> None:
         self.status = status
 
-    def exit_signal_received(self, signal: str, core_dumped: bool, msg: str, lang: str) -> None:  # noqa: FBT001
+    def exit_signal_received(self, signal: str, core_dumped: bool, msg: str, lang: str) -> None:
         self.signal = signal
 
     def connection_lost(self, exc: Exception | None) -> None:
