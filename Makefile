@@ -5,13 +5,14 @@ PY := .venv/bin/python
 PYTHON ?= $(shell for p in /usr/bin/python3 python3; do $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 N ?= 16
 
-.PHONY: help test quick lint bench lab format clean system
+.PHONY: help test quick lint bench screenshots lab format clean system
 
 help:
 	@echo "make test    set up, then run every check and test (lab tests need root on Debian)"
 	@echo "make quick   the checks and the tests that need no lab, in under a minute"
 	@echo "make lab     bring up a real Slurm with N=$(N) GPU nodes on this machine, until Ctrl-C"
 	@echo "make bench   print the figures of every budget"
+	@echo "make screenshots   draw screenshots/ anew, from a lab"
 	@echo "make format  format the code"
 
 # System packages: only as root on a system with apt-get, and only when something is missing.
@@ -48,6 +49,9 @@ test: system lint
 
 bench: .venv/ready
 	$(PY) -m tests.bench
+
+screenshots: .venv/ready
+	$(PY) -m tests.screens
 
 lab: .venv/ready
 	$(PY) -m tests.lab up -n $(N)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -163,7 +164,7 @@ def offer(feed: FakeFeed, card: Proposal) -> None:
     feed.put(replace(feed.last, proposals={**feed.last.proposals, card.id: card}))
 
 
-async def opened(pilot: object, feed: FakeFeed, key: str = "d", **changes: object) -> Proposal:
+async def opened(pilot: object, feed: FakeFeed, key: str = "d", **changes: Any) -> Proposal:
     await pilot.press(key)  # type: ignore[attr-defined]
     await settle(pilot)
     card = card_of(feed, **changes)
@@ -236,7 +237,7 @@ async def test_the_target_is_frozen_while_rows_move_and_the_cursor_follows_its_i
         pytest.param({"typed": "cancel"}, id="needs a typed word"),
     ],
 )
-async def test_a_card_that_must_not_act_has_a_dead_key(changes: dict[str, object]) -> None:
+async def test_a_card_that_must_not_act_has_a_dead_key(changes: dict[str, Any]) -> None:
     feed = FakeFeed()
     feed.put(cluster())
     app = app_on(feed)

@@ -25,7 +25,8 @@ class FrameReader:
         while True:
             mark = buffer.find(self._mark, at)
             if mark < 0:
-                keep = max(at, len(buffer) - len(self._mark) + 1)
+                begun = buffer.rfind(b"\x01", max(at, len(buffer) - len(self._mark) + 1))
+                keep = len(buffer) if begun < 0 else begun
                 self._skip(buffer[at:keep])
                 at = keep
                 break

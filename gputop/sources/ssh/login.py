@@ -51,6 +51,7 @@ class _RunnerSession(asyncssh.SSHClientSession[bytes]):
     def expect(self, number: int) -> asyncio.Future[_Result]:
         """The answer to a request; SourceDown when the connection is lost."""
         future: asyncio.Future[_Result] = asyncio.get_running_loop().create_future()
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())
         self.waiting[number] = future
         return future
 

@@ -2,6 +2,8 @@
 
 import re
 
+from msgspec import Struct
+
 from gputop.model.columns import GPU
 from gputop.model.sample import Cell, GpuRow
 
@@ -66,7 +68,9 @@ _WORDS: dict[str, float] = {
     "in progress": 2,
     "completed": 3,
 }
+_GONE = frozenset({"[gpu is lost]", "gpu is lost"})
 _NUMBER = re.compile(r"^-?\d+(?:\.\d+)?$")
+_LEADING = re.compile(r"^\d+(?:\.\d+)?")
 _HEX = re.compile(r"^0x[0-9a-f]{1,16}$")
 _PSTATE = re.compile(r"^p(\d{1,2})$")
 _LOST = re.compile(r"Unable to determine the device handle|GPU is lost|fallen off the bus", re.IGNORECASE)
@@ -83,6 +87,8 @@ def cell(text: str) -> Cell:
     word = text.strip().lower()
     if word in _NOT_SUPPORTED:
         return "~not_supported"
+    if word in _GONE:
+        return "~lost"
     if _NUMBER.match(word):
         return float(word)
     if _HEX.match(word):
@@ -110,12 +116,15 @@ def parse_rows(fields: tuple[str, ...], output: str) -> tuple[tuple[GpuRow, ...]
         for field, column in FIELDS.items():
             if field in said:
                 cells[column] = cell(said[field])
+        if "~lost" in cells.values():
+            rows.append(lost_row(int(parts[0]), None, plain(said.get("uuid", "")), plain(said.get("pci.bus_id", ""))))
+            continue
         rows.append(
             GpuRow(
                 index=int(parts[0]),
-                uuid=said.get("uuid", ""),
-                pci=bus_id(said.get("pci.bus_id", "")),
-                name=said.get("name", ""),
+                uuid=plain(said.get("uuid", "")),
+                pci=bus_id(plain(said.get("pci.bus_id", ""))),
+                name=plain(said.get("name", "")),
                 serial=plain(said.get("serial", "")),
                 vbios=plain(said.get("vbios_version", "")),
                 cells=tuple(cells.get(name) for name in COLUMNS),
@@ -124,11 +133,11 @@ def parse_rows(fields: tuple[str, ...], output: str) -> tuple[tuple[GpuRow, ...]
     return tuple(rows), driver
 
 
-def lost_row(index: int, known: GpuRow | None) -> GpuRow:
+def lost_row(index: int, known: GpuRow | None, uuid: str = "", pci: str = "") -> GpuRow:
     """A GPU that nvidia-smi cannot reach: what we know of it, and that it is lost."""
     cells: tuple[Cell, ...] = (0.0, *("~lost",) * (len(COLUMNS) - 1))
     if known is None:
-        return GpuRow(index=index, cells=cells)
+        return GpuRow(index=index, uuid=uuid, pci=bus_id(pci), cells=cells)
     return GpuRow(
         index=index,
         uuid=known.uuid,
@@ -146,10 +155,48 @@ def says_lost(output: str) -> bool:
 
 
 def plain(text: str) -> str:
-    return "" if text.lower() in _NOT_SUPPORTED else text
+    """A name or number; "" where nvidia-smi says a word for nothing."""
+    return "" if text.startswith("[") or text.lower() in _NOT_SUPPORTED or text.lower() == "err!" else text
 
 
 def bus_id(text: str) -> str:
     """00000000:9B:00.0 as 0000:9b:00."""
     parts = text.lower().split(".")[0].split(":")
     return f"{parts[0][-4:]}:{parts[1]}:{parts[2]}" if len(parts) == 3 else text.lower()
+
+
+class Beat(Struct, frozen=True, kw_only=True):
+    """What a node without Python says about itself each period; None where it could not be read."""
+
+    mono: float | None = None
+    wall: float | None = None
+    load: float | None = None
+    cpus: float | None = None
+    stuck: bool = False
+    """An nvidia-smi, whoever's, waits in the driver and cannot be ended."""
+
+
+def read_beat(text: str) -> Beat:
+    """uptime, loadavg, the number of processors, the time, and any stuck nvidia-smi: a line each."""
+    lines = [line.split() for line in text.splitlines()]
+    if len(lines) < 4:
+        return Beat()
+    uptime, load, cpus, wall, *stuck = lines
+    return Beat(
+        mono=_first(uptime),
+        wall=_first(wall),
+        load=_first(load),
+        cpus=_first(cpus),
+        stuck=any(words[0].startswith("/proc/") for words in stuck if words),
+    )
+
+
+def split_answer(text: str) -> tuple[str, float | None]:
+    """(what nvidia-smi printed, uptime when it was done) of an answer that ends in /proc/uptime's line."""
+    answer, _, uptime = text.rstrip("\n").rpartition("\n")
+    return answer.strip(), _first(uptime.split())
+
+
+def _first(words: list[str]) -> float | None:
+    found = _LEADING.match(words[0]) if words else None
+    return float(found.group()) if found else None
