@@ -1,6 +1,7 @@
 """make screenshots: a lab with something wrong, the real screen on it, and a picture of each."""
 
 import asyncio
+import re
 import sys
 from pathlib import Path
 
@@ -59,7 +60,8 @@ async def take(app: GputopApp) -> None:
         await pilot.pause(12)
 
         def save(name: str) -> None:
-            app.save_screenshot(f"{name}.svg", str(INTO))
+            picture = re.sub(r"@font-face \{.*?\}\s*", "", app.export_screenshot(title="gputop"), flags=re.DOTALL)
+            (INTO / f"{name}.svg").write_text(picture, encoding="utf-8")
 
         save("fleet")
         await pilot.press("enter")

@@ -1,6 +1,7 @@
 """Nodes as table rows; pure."""
 
 from gputop.model.health import Level
+from gputop.model.hosts import LinkState
 from gputop.model.nodes import Node
 from gputop.model.text import plural
 from gputop.tui.glyphs import STYLE, Glyphs
@@ -13,7 +14,7 @@ COLUMNS = (
     Column("", 1),
     Column("NODE", 10),
     Column("SLURM", 13),
-    Column("SSH", 9, drop=5),
+    Column("SSH", 11, drop=5),
     Column("GPUS", 5, right=True),
     Column("UTIL", 6, right=True),
     Column("POWER", 8, right=True, drop=3),
@@ -23,6 +24,7 @@ COLUMNS = (
     Column("AGE", 5, right=True),
     Column("WHAT IS WRONG", 20, grow=True),
 )
+SHORT_LINK = {LinkState.DENIED: "denied"}
 SORTS = ("trouble", "name", "util", "power", "temp", "age")
 
 
@@ -68,14 +70,14 @@ def node_row(view: View, node: Node, glyphs: Glyphs) -> Row:
     stale = view.gpus_stale(read)
     sums = view.sums.get(name)
     link = view.snap.links.get(name)
-    link_word = "dim" if link is not None and link.state in ("up", "powered-down") else "unknown"
+    link_word = "dim" if link is not None and link.state in (LinkState.UP, LinkState.OFF) else "unknown"
     return Row(
         name,
         (
             (glyphs.level[health.level], word),
             (name, "title" if health.level <= Level.UNREAD else "text"),
             (str(node.state), _state_word(node)),
-            (str(link.state) if link else "waiting", link_word),
+            (SHORT_LINK.get(link.state, str(link.state)) if link else "waiting", link_word),
             _gpus(node, sums, stale=stale),
             _number(sums.util if sums else None, "{:.0f} %", stale=stale, seen=sums is not None),
             (watts(sums.power), "text") if sums and sums.power is not None and not stale else _missing(stale, sums),

@@ -1,6 +1,7 @@
 """One action from its card to its end: confirmed, contradicted, unknown, refused, cut off; never sent twice."""
 
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -302,8 +303,6 @@ def test_stale_data_and_read_only_hold_everything_back() -> None:
         "c", Intent(kind=Kind.DRAIN, target="gpu1"), snap, NOW + 21, by="", argv=world.argv, ledger_trouble=""
     )
     assert [one.guard for one in late.refusals] == [Refused.STALE]
-    from dataclasses import replace
-
     assert snap.about is not None
     closed = replace(snap, about=msgspec.structs.replace(snap.about, read_only=True))
     card = propose("c", Intent(kind=Kind.DRAIN, target="gpu1"), closed, NOW, by="", argv=world.argv, ledger_trouble="")
@@ -371,3 +370,13 @@ def test_a_newer_ledger_is_refused_and_ours_is_private(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "l.sqlite")
     with pytest.raises(LedgerError):
         Ledger(tmp_path / "link")
+
+
+def test_a_subject_with_an_open_action_is_busy() -> None:
+    world = World()
+    intent = Intent(kind=Kind.DRAIN, target="gpu1")
+    running = Action(id="a", intent=intent, by="bob", asked_at=NOW, phase=Phase.ACCEPTED)
+    snap = replace(world.snapshot(), actions={"a": running})
+    card = propose("c", intent, snap, NOW, by="ann", argv=world.argv, ledger_trouble="")
+    assert [one.guard for one in card.refusals] == [Refused.BUSY]
+    assert "bob" in card.refusals[0].says

@@ -1,9 +1,12 @@
 """SSH servers in this process, a home with nothing but .ssh/config, and a probe that says what a test wants."""
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Protocol
 
 import asyncssh
 import msgspec
@@ -296,12 +299,35 @@ def shell(path: str) -> Handler:
             env={"PATH": path, "SQUEUE_FORMAT": "%i"},
             start_new_session=True,
         )
+        stdin, stdout, stderr = child.stdin, child.stdout, child.stderr
+        assert stdin is not None
+        assert stdout is not None
+        assert stderr is not None
+        feeding = asyncio.ensure_future(_pump(process.stdin, stdin.write, stdin.close))
         try:
-            await process.redirect(stdin=child.stdin, stdout=child.stdout, stderr=child.stderr)
+            await asyncio.gather(_pump(stdout, process.stdout.write), _pump(stderr, process.stderr.write))
             process.exit(await child.wait())
         finally:
+            feeding.cancel()
+            await asyncio.gather(feeding, return_exceptions=True)
             if child.returncode is None:
-                child.kill()
+                os.killpg(child.pid, signal.SIGKILL)
                 await child.wait()
+            child._transport.close()  # type: ignore[attr-defined]
 
     return handler
+
+
+class Reads(Protocol):
+    """A stream of bytes."""
+
+    async def read(self, n: int = -1) -> bytes: ...
+
+
+async def _pump(source: Reads, write: Callable[[bytes], object], end: Callable[[], None] = lambda: None) -> None:
+    try:
+        while data := await source.read(65536):
+            write(data)
+    except (asyncssh.Error, OSError):
+        pass
+    end()

@@ -75,6 +75,17 @@ def test_a_flipped_byte_gives_a_true_prefix_or_an_error(
     assert seqs == list(range(len(seqs)))
 
 
+def test_a_block_whose_checksum_does_not_fit_is_not_read(tmp_path: Path) -> None:
+    write(tmp_path / "log", [Snapshot(time=1.0), Snapshot(time=9.0)])
+    (first, *_) = SessionReader(tmp_path / "log").blocks
+    whole = bytearray((tmp_path / "log").read_bytes())
+    whole[first.offset + 4] ^= 1
+    (tmp_path / "bad").write_bytes(whole)
+    reader = SessionReader(tmp_path / "bad")
+    assert list(reader.frames()) == []
+    assert f"the block at byte {first.offset} is damaged" in reader.trouble
+
+
 def test_a_log_is_private_and_never_written_through_a_link_or_over_a_file(tmp_path: Path) -> None:
     write(tmp_path / "log", [Snapshot(time=1.0)])
     assert (tmp_path / "log").stat().st_mode & 0o777 == 0o600

@@ -23,6 +23,7 @@ from gputop.model.snapshot import About, Snapshot, Source
 from gputop.model.states import State
 from gputop.stream.frames import Frame, diff
 from gputop.tui.app import GputopApp
+from gputop.tui.card import CardScreen
 from gputop.tui.fleet import FleetScreen
 from gputop.tui.line_table import LineTable
 from gputop.tui.themes import load_palette
@@ -207,6 +208,26 @@ async def test_y_before_the_card_is_painted_does_nothing() -> None:
         await pilot.press("d", "y", "y")
         await settle(pilot)
         assert feed.of(Approve) == []
+
+
+async def test_a_card_that_arrived_but_was_not_painted_yet_has_a_dead_key() -> None:
+    feed = FakeFeed()
+    feed.put(cluster())
+    app = app_on(feed)
+    async with app.run_test(size=(140, 40)) as pilot:
+        await settle(pilot)
+        await pilot.press("d")
+        await settle(pilot)
+        card = card_of(feed)
+        app.snap = replace(app.snap, proposals={card.id: card})
+        app.look()
+        assert isinstance(app.screen, CardScreen)
+        app.screen.action_approve()
+        await settle(pilot)
+        assert feed.of(Approve) == []
+        app.screen.action_approve()
+        await settle(pilot)
+        assert len(feed.of(Approve)) == 1
 
 
 async def test_the_target_is_frozen_while_rows_move_and_the_cursor_follows_its_id() -> None:

@@ -53,6 +53,8 @@ class HostTask:
         self._deliver = deliver
         self._connection: asyncssh.SSHClientConnection | None = None
         self._state = LinkState.WAITING
+        self._words = ""
+        """Why the last try failed; it stays to be seen while the next one is under way."""
         self._heard_at = 0.0
         self._offset = float("inf")
         self._sampled_at = 0.0
@@ -87,7 +89,7 @@ class HostTask:
         """From connecting to the end of the channel; answers with how it ended."""
         self._offset, self._silent = float("inf"), False
         async with self._slots.one():
-            self._say(LinkState.CONNECTING, "")
+            self._say(LinkState.CONNECTING, self._words)
             self._connection = await self._connector.connect(self.host)
             self._heard_at = self._clock.now() + FIRST_SECONDS
             nonce = new_nonce()
@@ -150,6 +152,7 @@ class HostTask:
 
     def _say(self, state: LinkState, words: str, mode: str = "") -> None:
         self._state = state
+        self._words = words if state is not LinkState.UP else ""
         tries = 0 if state is LinkState.UP else self._tries
         link = Link(state=state, since=self._clock.now(), detail=words, tries=tries, mode=mode)
         self._deliver(LinkChanged(node=self.node, link=link))
