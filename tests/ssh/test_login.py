@@ -18,7 +18,7 @@ from gputop.sources.local import LocalCommands
 from gputop.sources.ssh.login import LoginNode
 from tests.ssh.world import LoopClock, World, shell
 
-HOSTILE = ("a b", "$(reboot)", "`id`", "';id;'", '"', "\\", "!x", "*", "ü\u202e", "", "-n", "x\x1ey\x1f")
+HOSTILE = ("a b", "$(reboot)", "`id`", "';id;'", '"', "\\", "!x", "*", "ü", "", "-n", "x\x1ey\x1f")
 
 
 async def begin(world: World, kind: str) -> LoginNode:
