@@ -7,6 +7,7 @@ import msgspec
 
 from gputop.engine.events import BootTimesRead, JobsRead, LayoutRead, NodesRead, SiteRead, TasksRead
 from gputop.engine.state import Effect, Follow, ReadLayouts, State
+from gputop.model.actions import Action, Kind, Outcome
 from gputop.model.hosts import Link, LinkState
 from gputop.model.jobs import Job
 from gputop.model.nodes import Node
@@ -85,9 +86,27 @@ def fold_jobs(state: State, event: JobsRead) -> tuple[State, tuple[Effect, ...]]
     asked = frozenset(key for key in state.layouts_asked if key[0] in jobs) | {
         (job.id, job.start_time) for job in wanted if isinstance(job.start_time, float)
     }
-    snap = replace(snap, jobs=jobs, layouts=layouts, sources=read(snap, "slurm.jobs", event.at))
+    actions = with_follow_ups(snap.actions, jobs)
+    snap = replace(snap, jobs=jobs, layouts=layouts, actions=actions, sources=read(snap, "slurm.jobs", event.at))
     effects: tuple[Effect, ...] = (ReadLayouts(jobs=tuple(job.id for job in wanted)),) if wanted else ()
     return replace(state, snap=snap, layouts_asked=asked), effects
+
+
+def with_follow_ups(actions: Mapping[str, Action], jobs: Mapping[str, Job]) -> Mapping[str, Action]:
+    """Where a requeued job runs now: a later observation with its own line, not part of the proof."""
+    found: dict[str, Action] = {}
+    for key, action in actions.items():
+        job = jobs.get(action.intent.target)
+        requeued = action.intent.kind in (Kind.REQUEUE, Kind.REQUEUE_EXCLUDING)
+        if (
+            requeued
+            and action.outcome is Outcome.CONFIRMED
+            and not action.follow_up
+            and job is not None
+            and job.running
+        ):
+            found[key] = msgspec.structs.replace(action, follow_up=f"runs on {', '.join(job.nodes[:8])}")
+    return {**actions, **found} if found else actions
 
 
 def fold_tasks(state: State, event: TasksRead) -> State:

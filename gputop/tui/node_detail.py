@@ -100,6 +100,11 @@ def top(view: View, name: str, palette: Palette, glyphs: Glyphs) -> Text:
     if node.reason is not None:
         when = _when(node.reason.at, " on %d %b %H:%M")
         text.append(f"\nreason {node.reason.text!r} by {node.reason.owner or 'nobody'}{when}", palette["warn"])
+    for booked in view.snap.reservations.values():
+        if name in booked.nodes:
+            kind = "maintenance" if booked.maintenance else "reservation"
+            text.append(f"\n{kind} {booked.name} {_when(booked.start, '%d %b %H:%M')}", palette["warn"])
+            text.append(f" to {_when(booked.end, '%d %b %H:%M')}", palette["warn"])
     link = view.snap.links.get(name)
     if link is not None:
         sampled, read = view.ages.get(name, (None, None))

@@ -2,9 +2,10 @@
 
 import msgspec
 
-from gputop.engine.events import BootTimesRead, JobsRead, LayoutRead, NodesRead, ReadFailed, SiteRead
+from gputop.engine.events import ActionChanged, BootTimesRead, JobsRead, LayoutRead, NodesRead, ReadFailed, SiteRead
 from gputop.engine.fold import fold
 from gputop.engine.state import Follow, ReadLayouts, State
+from gputop.model.actions import Action, Intent, Kind, Outcome, Phase
 from gputop.model.calls import Site
 from gputop.model.hosts import LinkState
 from gputop.model.jobs import JobLayout
@@ -128,3 +129,19 @@ def test_an_unknown_exclude_list_does_not_erase_a_known_one() -> None:
 def test_sources_never_read_are_stale() -> None:
     state = start()
     assert all(source.stale(NOW) and source.read_at == Unknown(Why.NOT_READ) for source in state.snap.sources.values())
+
+
+def test_where_a_requeued_job_runs_is_a_later_observation() -> None:
+    done = Action(
+        id="a",
+        intent=Intent(kind=Kind.REQUEUE, target="7"),
+        by="ann",
+        asked_at=NOW,
+        phase=Phase.CLOSED,
+        outcome=Outcome.CONFIRMED,
+    )
+    state, _ = fold(with_nodes("idle"), ActionChanged(done), "{node}")
+    state, _ = fold(state, JobsRead(at=NOW, jobs=(job(state="pending", nodes=()),)), "{node}")
+    assert state.snap.actions["a"].follow_up == ""
+    state, _ = fold(state, JobsRead(at=NOW + 10, jobs=(job(nodes=("gpu0002",)),)), "{node}")
+    assert state.snap.actions["a"].follow_up == "runs on gpu0002"

@@ -314,6 +314,39 @@ async def test_a_configuration_that_cannot_be_read_is_said(world: World) -> None
     assert "missing cannot be read" in (await world.until_state("n1", LinkState.AUTH_FAILED)).detail
 
 
+async def test_a_line_of_known_hosts_that_cannot_be_read_hides_no_other(world: World) -> None:
+    await world.node("n1")
+    known = world.home / "known_hosts"
+    known.write_text(f"damaged\n@nonsense a b\n|1|x|y z\n{known.read_text()}")
+    world.follow()
+    await world.until_state("n1", LinkState.UP)
+
+
+async def test_a_configuration_with_a_block_for_each_of_many_hosts_means_the_same(world: World) -> None:
+    await world.node("n1")
+    many = "".join(f"Host x{k} y{k}\n  Port 1\n" for k in range(500))
+    world.configure(first=f"User first\n{many}", more="  Port 1\n  User last\n")
+    world.follow()
+    await world.until_state("n1", LinkState.UP)
+    assert world.nodes["n1"].users[-1] == "first"
+
+
+async def test_a_final_match_is_read_with_the_full_name(world: World) -> None:
+    await world.node("n1")
+    world.configure(more="Match final host 127.0.0.1\n  User final\n")
+    world.follow()
+    await world.until_state("n1", LinkState.UP)
+    assert world.nodes["n1"].users[-1] == "final"
+
+
+async def test_an_error_in_a_long_configuration_names_its_file_and_line(world: World) -> None:
+    await world.node("n1")
+    many = "".join(f"Host x{k}\n  Port 1\n" for k in range(500))
+    world.configure(first=f"{many}Host *\n  Port many\n")
+    world.follow()
+    assert ".ssh/config line 1002" in (await world.until_state("n1", LinkState.AUTH_FAILED)).detail
+
+
 async def test_a_slot_is_given_on_when_its_handshake_only_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gputop.sources.ssh.slots.SLOT_SECONDS", 0.0)
     slots, order = Slots(1), []

@@ -1,6 +1,7 @@
 """Connecting to a host: OpenSSH's configuration, checked host keys, and one shared connection for each bastion."""
 
 import asyncio
+import contextlib
 import os
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,10 @@ import asyncssh
 from asyncssh.known_hosts import SSHKnownHosts
 
 from gputop.model.clock import Clock
+from gputop.sources.ssh.config_files import ConfigFiles
 from gputop.sources.ssh.jumps import Hop, chain, read_hop
 from gputop.sources.ssh.settings import SshSettings
 
-USUAL_CONFIG = ("~/.ssh/config", "/etc/ssh/ssh_config")
 USER_KNOWN_HOSTS = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
 GLOBAL_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
 CIPHERS = (
@@ -68,6 +69,7 @@ class Connector:
     def __init__(self, settings: SshSettings, clock: Clock) -> None:
         self._settings = settings
         self._clock = clock
+        self._files = ConfigFiles(settings.config)
         self._bastions: dict[tuple[str, ...], Bastion] = {}
         self._known: dict[tuple[tuple[str, float], ...], SSHKnownHosts] = {}
 
@@ -90,21 +92,23 @@ class Connector:
         banner = Banner()
         more: dict[str, Any] = {}
         try:
-            more = {**_identities(options), **({"username": hop.user} if hop.user else {})}
-            return await asyncssh.connect(
-                hop.name,
-                hop.port or (),
-                options=options,
-                config=None,
-                tunnel=through,
-                known_hosts=self._known_hosts(options),
-                client_factory=lambda: banner,
-                **more,
-            )
+            more = {
+                **_identities(options),
+                "tunnel": through,
+                "known_hosts": self._known_hosts(options),
+                "client_factory": lambda: banner,
+                **({"username": hop.user} if hop.user else {}),
+            }
+            if options.canonicalize_hostname or options.config.has_match_final():
+                # Such a configuration is read twice: the second time with the full name.
+                more = {**self._fixed(), "config": self._files.whole(), **more}
+            else:
+                more = {"options": options, "config": None, **more}
+            return await asyncssh.connect(hop.name, hop.port or (), **more)
         except asyncssh.ChannelOpenError as error:
             raise Refused(ConnectionError(f"the jump host cannot reach it: {error}"), banner.text) from error
         except asyncssh.PermissionDenied as error:
-            raise Refused(error, banner.text, has_keys=_has_keys(options, more)) from error
+            raise Refused(error, banner.text, has_keys=_has_keys(options)) from error
         except (asyncssh.HostKeyNotVerifiable, asyncssh.KeyExchangeFailed) as error:
             raise Refused(error, banner.text, other_key=self._knows(options, hop)) from error
         except (OSError, asyncssh.Error, ValueError) as error:
@@ -112,35 +116,34 @@ class Connector:
 
     def _options(self, host: str) -> asyncssh.SSHClientConnectionOptions:
         """What the configuration says about a host; no key is read yet."""
-        settings = self._settings
-        more = {"username": settings.user} if settings.user else {}
-        return asyncssh.SSHClientConnectionOptions(
-            host=host,
-            config=self._config_files(),
-            client_keys=None,
-            known_hosts=b"",
-            connect_timeout=settings.connect_timeout,
-            keepalive_interval=settings.keepalive,
-            keepalive_count_max=2,
-            compression_algs=None,
-            encryption_algs=CIPHERS,
-            password=None,
-            agent_forwarding=False,
-            x11_forwarding=False,
-            request_pty=False,
-            x509_trusted_certs=None,
-            **more,
-        )
+        try:
+            with self._files.of(host) as files:
+                return self._read(host, files)
+        except asyncssh.ConfigParseError:
+            return self._read(host, self._files.whole())
 
-    def _config_files(self) -> list[str]:
-        if self._settings.config:
-            paths = [Path(name).expanduser() for name in self._settings.config]
-            for path in paths:
-                if not os.access(path, os.R_OK):
-                    raise asyncssh.ConfigParseError(f"{path} cannot be read")
-            return [str(path) for path in paths]
-        paths = [Path(name).expanduser() for name in USUAL_CONFIG]
-        return [str(path) for path in paths if path.is_file() and os.access(path, os.R_OK)]
+    def _read(self, host: str, files: list[str]) -> asyncssh.SSHClientConnectionOptions:
+        """Raises ConfigParseError, which names one of the files."""
+        return asyncssh.SSHClientConnectionOptions(host=host, config=files, **self._fixed())
+
+    def _fixed(self) -> dict[str, Any]:
+        """What no configuration changes."""
+        settings = self._settings
+        return {
+            "client_keys": None,
+            "known_hosts": b"",
+            "connect_timeout": settings.connect_timeout,
+            "keepalive_interval": settings.keepalive,
+            "keepalive_count_max": 2,
+            "compression_algs": None,
+            "encryption_algs": CIPHERS,
+            "password": None,
+            "agent_forwarding": False,
+            "x11_forwarding": False,
+            "request_pty": False,
+            "x509_trusted_certs": None,
+            **({"username": settings.user} if settings.user else {}),
+        }
 
     def _known_hosts(self, options: asyncssh.SSHClientConnectionOptions) -> SSHKnownHosts:
         """Never None, which would mean that any key is good."""
@@ -155,7 +158,7 @@ class Connector:
         key = tuple(files)
         if key not in self._known:
             text = "\n".join(Path(name).read_text(encoding="utf-8", errors="replace") for name, _ in files)
-            self._known[key] = asyncssh.import_known_hosts(text)
+            self._known[key] = _import(text)
         return self._known[key]
 
     def _knows(self, options: asyncssh.SSHClientConnectionOptions, hop: Hop) -> bool:
@@ -222,11 +225,20 @@ def _identities(options: asyncssh.SSHClientConnectionOptions) -> dict[str, Any]:
     return more
 
 
-def _has_keys(options: asyncssh.SSHClientConnectionOptions, identities: dict[str, Any]) -> bool:
+def _has_keys(options: asyncssh.SSHClientConnectionOptions) -> bool:
     """Whether there was any key to offer."""
-    tried = asyncssh.SSHClientConnectionOptions(options=options, config=None, **identities)
+    tried = asyncssh.SSHClientConnectionOptions(options=options, config=None, **_identities(options))
     return bool(tried.client_keys) or bool(tried.agent_path)
 
 
 def _names(value: object) -> tuple[str, ...]:
     return tuple(str(name) for name in value) if isinstance(value, list | tuple) else ()
+
+
+def _import(text: str) -> SSHKnownHosts:
+    """Like ssh, a line that cannot be read hides no other."""
+    known = asyncssh.import_known_hosts("")
+    for line in text.splitlines():
+        with contextlib.suppress(ValueError):
+            known.load(line)
+    return known
