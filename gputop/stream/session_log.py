@@ -65,7 +65,7 @@ class LogFile:
         self._pending.append(LENGTH.pack(len(payload)) + payload)
         self._pending_bytes += len(payload) + LENGTH.size
         self._last = at
-        if self._pending_bytes >= BLOCK_BYTES or at - self._first >= BLOCK_SECONDS:
+        if not self._blocks or self._pending_bytes >= BLOCK_BYTES or at - self._first >= BLOCK_SECONDS:
             self.flush()
 
     def flush(self) -> None:

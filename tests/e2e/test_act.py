@@ -56,6 +56,7 @@ async def test_requeue(lab: Lab) -> None:
     job = lab.submit("--gpus-per-node=8")
     async with engine(lab) as follower:
         await running(follower, job)
+        await follower.until("the account's rights", lambda s: s.abilities is not None)
         action = await follower.act(Intent(kind=Kind.REQUEUE, target=job))
         assert action.outcome is Outcome.CONFIRMED, action.says
         assert lab.job(job, "Restarts") == "1"

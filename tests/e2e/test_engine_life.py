@@ -32,8 +32,7 @@ async def test_a_second_engine_is_refused_a_vanished_reader_is_waited_for_and_a_
     second = start_engine(lab)
     assert second.wait(20) != 0
     assert "already runs" in (lab.base / "engine.log").read_text()
-    follower._task.cancel()
-    follower._connection._writer.transport.abort()
+    await follower.vanish()
     await asyncio.sleep(3)
     assert alive(first), (lab.base / "engine.log").read_text()[-2000:]
     again = await connect(lab)
@@ -108,8 +107,7 @@ async def test_an_action_that_was_cut_off_is_settled_by_reading_the_world(lab: L
     await follower.until("the reservation", lambda s: card.id in s.actions)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    follower._task.cancel()
-    await asyncio.gather(follower._task, return_exceptions=True)
+    await follower.vanish()
     process = start_engine(lab)
     again = await connect(lab)
     snap = await again.until("the settled action", lambda s: card.id in s.actions and not s.actions[card.id].open, 40)

@@ -69,6 +69,12 @@ class Follower:
         )
         return snap.actions[card.id]
 
+    async def vanish(self) -> None:
+        """Goes without a word, as a killed screen does."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        self._connection._writer.transport.abort()
+
     async def close(self) -> None:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
