@@ -26,7 +26,7 @@ def fold_nodes(state: State, event: NodesRead, host_pattern: str) -> tuple[State
     nodes = {one.name: _merged(snap.nodes.get(one.name), one, leaf, snap) for one in event.nodes}
     links = _links_of_off_nodes(snap.links, nodes, event.at)
     followed = {
-        name: host_pattern.format(node=node.address or name)
+        name: host_pattern.format(node=name)
         for name, node in nodes.items()
         if not node.state.powered_down and node.state.base != "future"
     }

@@ -42,5 +42,3 @@ class Node(Struct, frozen=True, kw_only=True):
     """Epoch seconds, from the probe or from scontrol show node."""
     switch: str = ""
     """Leaf switch in Slurm's topology; "" where the site has none."""
-    address: str = ""
-    """NodeHostName or NodeAddr where it differs from the name."""

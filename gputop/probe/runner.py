@@ -18,6 +18,8 @@ DROPPED = ("SLURM_CLUSTERS", "SLURM_BITSTR_LEN", "SLURM_JSON", "SLURM_YAML")
 DROPPED_PREFIXES = ("SQUEUE_", "SINFO_", "SACCT_", "SCONTROL_")
 FOLDERS = ("/usr/local/bin", "/usr/bin", "/bin", "/opt/slurm/bin", "/usr/local/slurm/bin", "/usr/sbin", "/sbin")
 AT_ONCE = 8
+END_SECONDS = 2
+"""How long a killed command may take to be gone."""
 
 
 def environment():
@@ -60,10 +62,22 @@ def execute(argv, timeout):
     try:
         out, err = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        end(process)
         return {"status": -9, "stdout": "", "stderr": "", "timed_out": True}
     return {"status": process.returncode, "stdout": _pack(out), "stderr": _pack(err), "timed_out": False}
+
+
+def end(process):
+    """Ends a command with all it started, as far as this account may: a sudo's child may live on and hold the pipes."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except OSError:
+        pass
+    try:
+        process.communicate(timeout=END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.stdout.close()
+        process.stderr.close()
 
 
 def _pack(data):

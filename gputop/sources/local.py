@@ -11,6 +11,8 @@ from gputop.sources.commands import Completed
 DROPPED_PREFIXES = ("SQUEUE_", "SINFO_", "SACCT_", "SCONTROL_")
 DROPPED = frozenset({"SLURM_CLUSTERS", "SLURM_BITSTR_LEN", "SLURM_JSON", "SLURM_YAML"})
 """Variables of a user's that change what Slurm's commands print."""
+END_SECONDS = 2.0
+"""How long a killed command may take to be gone."""
 FIXED = {"SLURM_TIME_FORMAT": "%s", "LC_ALL": "C.UTF-8"}
 
 
@@ -56,7 +58,8 @@ class LocalCommands:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Ends the command with everything it started."""
-    with contextlib.suppress(ProcessLookupError):
+    """Ends the command with everything it started, as far as this account may: a sudo's child may live on."""
+    with contextlib.suppress(OSError):
         os.killpg(process.pid, signal.SIGKILL)
-    await process.wait()
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(process.wait(), END_SECONDS)

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -15,10 +16,17 @@ from gputop.stream.log_reader import SessionReader
 from tests.lab.accounts import OPERATOR
 from tests.lab.follow import configure, connect, engine, start_engine
 from tests.lab.lab import Lab
+from tests.lab.processes import wait_for
 from tests.stream.build import same
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(180)]
 GPUTOP = os.path.join(os.path.dirname(sys.executable), "gputop")
+
+
+def log_info(lab: Lab, path: Path) -> dict[str, object]:
+    """What gputop says of a log."""
+    found: dict[str, object] = json.loads(lab.run_as("root", [GPUTOP, "log", "info", str(path), "--json"]).stdout)
+    return found
 
 
 def alive(process: "subprocess.Popen[bytes]") -> bool:
@@ -89,8 +97,8 @@ def test_snapshot_act_doctor_and_log_from_a_foreign_home(lab: Lab) -> None:
     said = "".join(path.read_text() for path in lab.home("root").glob(".local/state/gputop/*/engine.log"))
     assert done.returncode == 0, done.stdout + done.stderr + said[-3000:]
     logs = sorted((lab.home("root") / ".local/state/gputop").glob("*/log/*.gtlog"))
-    done = lab.run_as("root", [GPUTOP, "log", "info", str(logs[-1]), "--json"])
-    assert json.loads(done.stdout)["nodes"] == 16
+    wait_for("the engine to close its log", lambda: log_info(lab, logs[-1])["complete"] is True)
+    assert log_info(lab, logs[-1])["nodes"] == 16
     done = lab.run_as("root", [GPUTOP, "log", "export", str(logs[-1])])
     assert all(json.loads(line) for line in done.stdout.splitlines())
 

@@ -33,7 +33,6 @@ NODE = {
     "Partition": "train*",
     "Gres": "gpu:h100:8",
     "GresUsed": "gpu:h100:0(IDX:N/A)",
-    "NodeHost": "gpu0001",
     "UserLong": "Unknown",
     "TimeStamp": "Unknown",
     "Version": "22.05.8",

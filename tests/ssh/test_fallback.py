@@ -24,8 +24,8 @@ case "$*" in
   *"-i 1"*) only=1;;
   *"-i "*) echo "No devices were found"; exit 6;;
 esac
-if [ -e {home}/lost ]; then echo "Unable to determine the device handle for GPU0000:18:00.0: Unknown Error"; exit 15; fi
 [ "$only" ] || echo "0, GPU-a, 00000000:0A:00.0, 590.1, 41, 300.5"
+if [ -e {home}/lost ]; then echo "Unable to determine the device handle for GPU0000:18:00.0: Unknown Error"; exit 15; fi
 echo "1, GPU-b, 00000000:18:00.0, 590.1, [N/A], ERR!"
 """
 

@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 from pathlib import Path
+from typing import ClassVar
 
 import asyncssh
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from gputop.model.facts import Heard, LinkChanged
 from gputop.model.hosts import LinkState
 from gputop.model.sample import Hello
+from gputop.sources.ssh import fleet
 from gputop.sources.ssh.connect import Connector
 from gputop.sources.ssh.fleet import raise_file_limit
 from gputop.sources.ssh.host import DRIFT, HostTask
@@ -50,6 +52,32 @@ async def test_an_encrypted_key_without_an_agent_fails_at_once_and_says_why(worl
     world.configure(key=locked)
     world.follow()
     assert "ssh-add" in (await world.until_state("n1", LinkState.AUTH_FAILED)).detail
+
+
+@pytest.mark.skipif(shutil.which("ssh-agent") is None, reason="ssh-agent is not installed")
+@pytest.mark.parametrize("file", ["key", "key.pub"])
+async def test_an_agent_signs_for_an_identity_file_that_cannot(
+    world: World, monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    await world.node("n1")
+    key = world.home / "key"
+    socket = str(world.home / "agent.sock")
+    agent = await asyncio.create_subprocess_exec("ssh-agent", "-D", "-a", socket, stdout=asyncio.subprocess.DEVNULL)
+    try:
+        while not Path(socket).exists():
+            await asyncio.sleep(0.01)
+        monkeypatch.setenv("SSH_AUTH_SOCK", socket)
+        add = await asyncio.create_subprocess_exec("ssh-add", "-q", str(key), stderr=asyncio.subprocess.DEVNULL)
+        assert await add.wait() == 0
+        key.with_name("key.pub").write_text(world.authorized)
+        change = await asyncio.create_subprocess_exec("ssh-keygen", "-q", "-p", "-N", "secret", "-f", str(key))
+        assert await change.wait() == 0
+        world.configure("  IdentitiesOnly yes\n", key=str(world.home / file))
+        world.follow()
+        await world.until_state("n1", LinkState.UP)
+    finally:
+        agent.terminate()
+        await agent.wait()
 
 
 async def test_a_configured_key_file_that_is_not_there_is_passed_over(world: World) -> None:
@@ -250,7 +278,9 @@ async def test_a_dead_bastion_is_tried_once_for_all_and_named(world: World) -> N
     bastion.banner, bastion.hangs_up = "maintenance\n", True
     names = [name for name in world.nodes if name != "bastion"]
     world.follow(*names)
-    await world.until("all refused", lambda: all(LinkState.REFUSED in world.seen.get(name, ()) for name in names))
+    await world.until(
+        "two tries each", lambda: all(world.seen.get(name, []).count(LinkState.REFUSED) == 2 for name in names)
+    )
     assert all(world.links[name].detail.startswith("jump host bastion:") for name in names)
     assert len(bastion.connections) == 1
 
@@ -373,6 +403,39 @@ def test_the_file_limit_only_ever_rises() -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     assert raise_file_limit() >= before
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] >= before
+
+
+class Watched:
+    """Stands in for a host's task and notes when it is looked at."""
+
+    looks: ClassVar[list[float]] = []
+
+    def __init__(self, node: str, host: str, **_: object) -> None:
+        self.host = host
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+    def watch(self, now: float) -> None:
+        self.looks.append(now)
+
+
+async def test_after_a_pause_of_our_own_nobody_is_called_silent_before_being_heard(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleet, "HostTask", Watched)
+    Watched.looks.clear()
+    clock = HandClock(0.0)
+    one = fleet.Fleet(world.settings(), clock, world.deliver)
+    one.follow({"n1": "n1"})
+    for step in (0.5, 0.5, 60.0, 0.5, 60.0, 60.0):
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        clock.move(step)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    await one.close()
+    assert Watched.looks == [0.5, 1.0, 61.5, 181.5]
 
 
 class One:

@@ -84,7 +84,7 @@ async def test_sixteen_nodes_are_heard_and_leave_nothing_behind(lab: Lab, tmp_pa
         if not left:
             break
         await asyncio.sleep(0.1)
-    assert not left
+    assert not left, [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in left]
 
 
 async def test_a_frozen_node_times_out_within_two_periods_and_no_other_node_gets_older(

@@ -83,6 +83,16 @@ async def test_a_timeout_is_source_down_and_the_next_command_works(either: Login
     assert (await either.run(("printf", "ok"), timeout=10)).stdout == b"ok"
 
 
+async def test_a_timeout_is_told_even_when_a_child_left_the_group(login: LoginNode, tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    script = f"setsid sh -c 'echo $$ > {pid}; exec sleep 100' & wait"
+    try:
+        with pytest.raises(SourceDown, match="within 1 s"):
+            await login.run(("sh", "-c", script), timeout=1.0)
+    finally:
+        os.kill(int(pid.read_text()), signal.SIGKILL)
+
+
 async def test_a_missing_program_is_said_and_is_no_answer(either: LoginNode) -> None:
     with pytest.raises(SourceError, match="cannot be started on login"):
         await either.run(("sinfo-of-nowhere",), timeout=10)
@@ -175,6 +185,17 @@ async def test_a_local_timeout_ends_the_command_with_all_it_started(tmp_path: Pa
         time.sleep(0.01)
     os.kill(child, signal.SIGKILL)
     pytest.fail("the command's child outlived it")
+
+
+async def test_a_local_timeout_is_told_even_when_a_child_left_the_group(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    script = f"setsid sh -c 'echo $$ > {pid}; exec sleep 100' & wait"
+    try:
+        with pytest.raises(SourceDown):
+            await asyncio.wait_for(LocalCommands({}).run(("sh", "-c", script), timeout=1.0), 20)
+    finally:
+        os.kill(int(pid.read_text()), signal.SIGKILL)
+        await asyncio.sleep(0.1)
 
 
 async def test_a_missing_local_program_says_what_to_do() -> None:

@@ -12,7 +12,7 @@ from gputop.sources.slurm.tres import gpu_count, gpu_type
 from gputop.sources.slurm.values import absent, epoch
 
 FIELDS = (
-    "NodeList", "StateComplete", "Partition", "Gres", "GresUsed", "NodeHost", "UserLong", "TimeStamp", "Version",
+    "NodeList", "StateComplete", "Partition", "Gres", "GresUsed", "UserLong", "TimeStamp", "Version",
     "Reason",
 )  # fmt: skip
 _OWNER = re.compile(r"^(.*)\((\d+)\)$")
@@ -25,7 +25,7 @@ def parse_nodes(output: bytes, suffix: str) -> tuple[Node, ...]:
     nodes: dict[str, Node] = {}
     partitions: dict[str, list[str]] = {}
     for row in split_rows(output, suffix, len(FIELDS), "sinfo"):
-        name, state_text, partition, gres, used, address, owner, since, version, reason = row
+        name, state_text, partition, gres, used, owner, since, version, reason = row
         name = clean(name.strip(), 255)
         if not name:
             raise SourceError("sinfo", "a row without a node name")
@@ -34,7 +34,6 @@ def parse_nodes(output: bytes, suffix: str) -> tuple[Node, ...]:
         if name in nodes:
             continue
         state = node_state(state_text)
-        host = clean(address.strip(), 255)
         nodes[name] = Node(
             name=name,
             state=state,
@@ -43,7 +42,6 @@ def parse_nodes(output: bytes, suffix: str) -> tuple[Node, ...]:
             gpus_allocated=Unknown(Why.NOT_READ) if not used.strip() else gpu_count(used),
             reason=_reason(reason, owner, since) if state.explains_reason else None,
             version=clean(version.strip(), 20),
-            address="" if host == name else host,
         )
     if not nodes:
         raise SourceError("sinfo", "answered without a single node: not believed")
@@ -60,7 +58,6 @@ def _in_partitions(node: Node, partitions: list[str] | tuple[str, ...]) -> Node:
         gpus_allocated=node.gpus_allocated,
         reason=node.reason,
         version=node.version,
-        address=node.address,
     )
 
 
