@@ -2,11 +2,16 @@
 
 import pytest
 from _pytest.terminal import TerminalReporter
+from hypothesis import settings
 
 from tests.lab.fixtures import lab, lab_session
 from tests.lab.needs import missing
 
 __all__ = ["lab", "lab_session"]
+
+# The same examples in every run: a red test is a change of ours, never of luck.
+settings.register_profile("steady", derandomize=True, deadline=None)
+settings.load_profile("steady")
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:

@@ -13,7 +13,7 @@ from gputop.model.hosts import LinkState
 from gputop.model.sample import Hello
 from gputop.sources.ssh import fleet
 from gputop.sources.ssh.connect import Connector
-from gputop.sources.ssh.fleet import raise_file_limit
+from gputop.sources.ssh.fleet import end, raise_file_limit
 from gputop.sources.ssh.host import DRIFT, HostTask
 from gputop.sources.ssh.slots import Slots
 from tests.ssh.world import HandClock, World, framed, hello, probe, sample
@@ -479,3 +479,21 @@ async def test_a_clock_that_runs_slower_than_ours_does_not_make_a_long_session_s
         mono += 5.0 * (1 - DRIFT / 2)
         age = one.clock.now() - (mono + one.hear(mono))
     assert age < 0.01
+
+
+async def test_a_task_that_swallows_a_cancellation_once_is_ended_all_the_same() -> None:
+    swallowed = 0
+
+    async def stubborn() -> None:
+        nonlocal swallowed
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            swallowed += 1
+        await asyncio.sleep(60)
+
+    task = asyncio.ensure_future(stubborn())
+    await asyncio.sleep(0)
+    await asyncio.wait_for(end([task]), 5)
+    assert swallowed == 1
+    assert task.cancelled()

@@ -1,5 +1,7 @@
 """Frames out of noise, failures in words, nvidia-smi's answers, and lines for a shell where there is no other way."""
 
+import re
+
 import asyncssh
 import pytest
 from hypothesis import given
@@ -11,7 +13,16 @@ from gputop.sources.ssh.failures import classify, lacks_python, no_probe
 from gputop.sources.ssh.framing import FrameReader
 from gputop.sources.ssh.host import retry_delay
 from gputop.sources.ssh.login import shell_line
-from gputop.sources.ssh.nvidia_smi import COLUMNS, FIELDS, cell, lost_row, parse_rows, says_lost, supported_fields
+from gputop.sources.ssh.nvidia_smi import (
+    COLUMNS,
+    FIELDS,
+    WORDS,
+    cell,
+    lost_row,
+    parse_rows,
+    says_lost,
+    supported_fields,
+)
 
 
 def frame(payload: bytes, nonce: bytes = b"n0") -> bytes:
@@ -74,14 +85,9 @@ def test_the_next_try_is_neither_at_once_nor_never(tries: int, state: LinkState,
 
 @given(st.text(max_size=20))
 def test_only_plain_numbers_and_known_words_become_numbers(text: str) -> None:
-    value = cell(text)
-    if not isinstance(value, str):
-        word = text.strip().lower()
-        assert (
-            any(char.isdigit() for char in word)
-            or word in ("yes", "no", "none", "enabled", "disabled", "active")
-            or value
-        )
+    word = text.strip().lower()
+    plain = re.fullmatch(r"-?\d+(\.\d+)?|0x[0-9a-f]{1,16}|p\d{1,2}", word, re.ASCII) is not None
+    assert isinstance(cell(text), str) is not (plain or word in WORDS)
 
 
 @pytest.mark.parametrize(

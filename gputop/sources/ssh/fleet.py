@@ -2,7 +2,7 @@
 
 import asyncio
 import resource
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from gputop.model.clock import Clock
 from gputop.model.facts import Fact
@@ -65,11 +65,19 @@ class Fleet:
         tasks = [task for _, task in self._hosts.values()]
         if self._watch is not None:
             tasks.append(self._watch)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(tasks)
         self._hosts.clear()
         await self._connector.close()
+
+
+async def end(tasks: Collection[asyncio.Task[None]]) -> None:
+    """Cancels tasks until they are done: a time-out that ends in the same moment can swallow a cancellation."""
+    pending = {task for task in tasks if not task.done()}
+    while pending:
+        for task in pending:
+            task.cancel()
+        _, pending = await asyncio.wait(pending, timeout=0.5)
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def raise_file_limit() -> int:

@@ -50,7 +50,7 @@ FIELDS: dict[str, str] = {
 """nvidia-smi's field -> our column; a field that this release does not list is left out of the question."""
 
 _NOT_SUPPORTED = frozenset({"[n/a]", "n/a", "[not supported]", "not supported", "[not found]"})
-_WORDS: dict[str, float] = {
+WORDS: dict[str, float] = {
     "yes": 1,
     "no": 0,
     "enabled": 1,
@@ -69,10 +69,10 @@ _WORDS: dict[str, float] = {
     "completed": 3,
 }
 _GONE = frozenset({"[gpu is lost]", "gpu is lost"})
-_NUMBER = re.compile(r"^-?\d+(?:\.\d+)?$")
+_NUMBER = re.compile(r"^-?\d+(?:\.\d+)?$", re.ASCII)
 _LEADING = re.compile(r"^\d+(?:\.\d+)?")
 _HEX = re.compile(r"^0x[0-9a-f]{1,16}$")
-_PSTATE = re.compile(r"^p(\d{1,2})$")
+_PSTATE = re.compile(r"^p(\d{1,2})$", re.ASCII)
 _LOST = re.compile(r"Unable to determine the device handle|GPU is lost|fallen off the bus", re.IGNORECASE)
 
 
@@ -95,8 +95,8 @@ def cell(text: str) -> Cell:
         return float(int(word, 16))
     if found := _PSTATE.match(word):
         return float(found.group(1))
-    if word in _WORDS:
-        return _WORDS[word]
+    if word in WORDS:
+        return WORDS[word]
     if "permission" in word:
         return "~denied"
     return "~error"
