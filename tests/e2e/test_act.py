@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(180)]
 
 
 async def running(follower: Follower, job: str) -> Snapshot:
-    return await follower.until(f"job {job} to run", lambda s: job in s.jobs and s.jobs[job].running, 40)
+    return await follower.until(f"job {job} to run", lambda s: job in s.jobs and s.jobs[job].running, 90)
 
 
 async def slurm_read(follower: Follower) -> Snapshot:

@@ -223,8 +223,7 @@ class LabNode:
 
     def sessions(self) -> list[int]:
         """Every process of the node but its listener."""
-        listener = self._sshd.pid if self._sshd is not None else 0
-        return [pid for pid in in_namespace(self._namespaces) if pid != listener]
+        return [pid for pid in in_namespace(self._namespaces) if not _listens(pid)]
 
     def kill_sessions(self) -> None:
         send(self.sessions(), signal.SIGKILL)
@@ -273,6 +272,15 @@ class LabNode:
             self._sshd.kill()
             self._sshd.wait()
             end_all(lambda: descendants(self._sshd.pid) if self._sshd else [])
+
+
+def _listens(pid: int) -> bool:
+    """Whether it is an sshd that waits for connections, or what becomes one."""
+    try:
+        line = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+    return b"[listener]" in line or line.split(b"\0")[0].endswith(b"unshare")
 
 
 def multiarch() -> str:
