@@ -15,7 +15,7 @@ from gputop.model.snapshot import Snapshot
 from gputop.recover.fingerprint import fingerprint
 from gputop.recover.gate import refusals
 from gputop.recover.ledger import Ledger, LedgerError
-from gputop.recover.plan import Look, Plan, Send, Sight, Subject, Until
+from gputop.recover.plan import Look, Pause, Plan, Send, Sight, Subject, Until
 from gputop.recover.plans import plan_for
 
 LOOK_SECONDS = 0.5
@@ -91,6 +91,10 @@ class Executor:
         doubtful = ""
         sent = 0
         for stage in plan.stages(before, action.id):
+            if isinstance(stage, Pause):
+                action = self._step(action, action.phase, f"waiting {stage.seconds:g} s: {stage.why}")
+                await self._clock.sleep(stage.seconds)
+                continue
             if isinstance(stage, Until):
                 look, answered = await self._until(action, stage)
                 if look.sight is Sight.THERE:

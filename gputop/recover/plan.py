@@ -48,7 +48,14 @@ class Until(Struct, frozen=True):
     """In what state the subject is left when this never comes, and what to do then."""
 
 
-Stage = Send | Until
+class Pause(Struct, frozen=True):
+    """Let time go by before the next call."""
+
+    seconds: float
+    why: str
+
+
+Stage = Send | Until | Pause
 
 
 class Plan(Protocol):

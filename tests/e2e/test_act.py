@@ -61,6 +61,7 @@ async def test_requeue(lab: Lab) -> None:
         assert action.outcome is Outcome.CONFIRMED, action.says
         assert lab.job(job, "Restarts") == "1"
         assert lab.job(job, "AdminComment").startswith(f"gputop[{action.id}]")
+        assert "refused by the node" in " ".join(step.says for step in action.steps)
         await running(follower, job)
 
 

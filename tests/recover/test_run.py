@@ -380,3 +380,16 @@ def test_a_subject_with_an_open_action_is_busy() -> None:
     card = propose("c", intent, snap, NOW, by="ann", argv=world.argv, ledger_trouble="")
     assert [one.guard for one in card.refusals] == [Refused.BUSY]
     assert "bob" in card.refusals[0].says
+
+
+async def test_a_job_that_dies_at_its_new_start_is_contradicted_and_never_confirmed(ledger: Ledger) -> None:
+    world = World()
+
+    def dies(call: Call) -> None:
+        if isinstance(call, UpdateJob):
+            world.ended_at["7"] = world.clock.now()
+
+    world.fail = dies
+    action = await act(world, ledger, Intent(kind=Kind.REQUEUE, target="7"))
+    assert action.outcome is Outcome.CONTRADICTED
+    assert "ended at once" in action.says

@@ -10,11 +10,13 @@ from gputop.model.jobs import Job
 from gputop.model.snapshot import Snapshot
 from gputop.recover.job_checks import BEGIN_TIME, marking, one_job, requeue_refusals
 from gputop.recover.jobs_on import describe
-from gputop.recover.plan import Look, Send, Sight, Stage, Subject, Until
+from gputop.recover.plan import Look, Pause, Send, Sight, Stage, Subject, Until
 
 END_SECONDS = 60.0
 """Until a run has ended: KillWait is 30 s by default, and Slurm takes its time after it."""
 START_SECONDS = 20.0
+CREDENTIAL = Pause(2.5, "a run that starts within a second of its end is refused by the node, and the job dies of it")
+"""slurmd takes the new run's credential for the revoked one when both carry the same second (seen on 22.05)."""
 
 
 class Requeue(Struct, frozen=True):
@@ -41,6 +43,8 @@ class Requeue(Struct, frozen=True):
             if not isinstance(subject, Job):
                 return Look(Sight.NOT_YET, f"job {target} is not in Slurm's answer")
             words = f"job {target} is {subject.state} ({subject.reason or 'no reason'}), restarts {subject.restarts}"
+            if died_at_once(subject, restarts):
+                return Look(Sight.WRONG, f"{words}: it started and ended at once")
             waits = subject.pending and (subject.held or subject.reason == BEGIN_TIME)
             if subject.restarts > restarts and not waits and not subject.completing:
                 return Look(Sight.THERE, words)
@@ -49,6 +53,7 @@ class Requeue(Struct, frozen=True):
         return (
             Send(RequeueJob(target)),
             Until(END_SECONDS, waiting(restarts), "it may still be ending its run"),
+            CREDENTIAL,
             Send(UpdateJob(target, start_now=True)),
             *marking(before, self.abilities, action_id, self.intent.note or "requeued by hand"),
             Until(START_SECONDS, again),
@@ -77,8 +82,11 @@ def waiting(restarts: int) -> Callable[[Subject | None], Look]:
         if not isinstance(subject, Job):
             return Look(Sight.NOT_YET, "the job is not in Slurm's answer")
         words = f"job {subject.id} is {subject.state}, restarts {subject.restarts}"
-        if subject.restarts > restarts and not subject.completing:
-            return Look(Sight.THERE, words)
-        return Look(Sight.NOT_YET, words)
+        return Look(Sight.THERE if subject.restarts > restarts and subject.pending else Sight.NOT_YET, words)
 
     return check
+
+
+def died_at_once(job: Job, restarts: int) -> bool:
+    """Whether the new run has already ended badly: then nothing is confirmed."""
+    return job.restarts > restarts and job.ended and job.state.base != "completed"

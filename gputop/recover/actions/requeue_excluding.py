@@ -7,7 +7,14 @@ from gputop.model.calls import Abilities, ReleaseJob, RequeueJob, UpdateJob
 from gputop.model.jobs import Job
 from gputop.model.reading import Unknown
 from gputop.model.snapshot import Snapshot
-from gputop.recover.actions.requeue import END_SECONDS, START_SECONDS, requeue_effects, waiting
+from gputop.recover.actions.requeue import (
+    CREDENTIAL,
+    END_SECONDS,
+    START_SECONDS,
+    died_at_once,
+    requeue_effects,
+    waiting,
+)
 from gputop.recover.job_checks import BAD, BEGIN_TIME, marking, one_job, requeue_refusals
 from gputop.recover.jobs_on import nodes_left
 from gputop.recover.plan import Look, Send, Sight, Stage, Subject, Until
@@ -64,6 +71,8 @@ class RequeueExcluding(Struct, frozen=True):
             if not isinstance(subject, Job):
                 return Look(Sight.NOT_YET, f"job {target} is not in Slurm's answer")
             words = f"job {target} is {subject.state} ({subject.reason or 'no reason'}), restarts {subject.restarts}"
+            if died_at_once(subject, before.restarts):
+                return Look(Sight.WRONG, f"{words}: it started and ended at once")
             if BAD in subject.reason:
                 return Look(Sight.WRONG, f"{words}: no node is left for it; clear its exclude list")
             if isinstance(subject.excluded, Unknown) or not wanted <= set(subject.excluded):
@@ -76,6 +85,7 @@ class RequeueExcluding(Struct, frozen=True):
         return (
             Send(RequeueJob(target, hold=True)),
             Until(END_SECONDS, waiting(before.restarts), "it may still be ending its run, and will be held then"),
+            CREDENTIAL,
             Send(UpdateJob(target, excluded=merged, start_now=True)),
             Until(10.0, listed, f"a plugin of the site may have changed the list; {held}"),
             *marking(before, self.abilities, action_id, self.intent.note or f"requeued without {','.join(wanted)}"),
