@@ -239,7 +239,8 @@ class NvmlReader:
         by_id = dict((value.fieldId, value) for value in values)
         cells = {}
         for name, number in wanted:
-            cells[name] = columns.NOT_SUPPORTED if number is None else field_value(nvml, by_id.get(number))
+            value = columns.NOT_SUPPORTED if number is None else field_value(nvml, by_id.get(number))
+            cells[name] = microseconds(value) if name.endswith("_us") else value
         errors = [field_value(nvml, by_id.get(number)) for number in links]
         readable = [error for error in errors if not isinstance(error, str)]
         cells["nvlink_errors"] = sum(readable) if readable else errors[0]
@@ -361,6 +362,11 @@ def _no_driver(nvml, error):
     }
     reason, detail = words.get(error.value, (columns.ERROR, "NVML: %s" % error))
     return {"driver": reason, "cuda": None, "nvml": None, "detail": detail}
+
+
+def microseconds(value):
+    """NVML counts slowed time in nanoseconds, nvidia-smi in microseconds."""
+    return value if isinstance(value, str) else int(value) // 1000
 
 
 def scaled(value, by):

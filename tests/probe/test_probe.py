@@ -20,7 +20,7 @@ from gputop.model import columns as model_columns
 from gputop.model.sample import Hello, Message, Sample
 from gputop.probe import bootstrap, columns, infiniband, kernel_log, nvml_child, runner
 from gputop.probe.nvml_link import NvmlLink
-from gputop.probe.nvml_reader import NvmlReader, bus_id, why
+from gputop.probe.nvml_reader import NvmlReader, bus_id, microseconds, why
 from gputop.sources.ssh.framing import FrameReader
 
 PROBE = Path(bootstrap.__file__).parent
@@ -114,6 +114,11 @@ def test_a_gpu_that_fails_is_a_row_that_says_lost_with_the_identity_it_had() -> 
     assert row["uuid"] == "GPU-1"
     assert row["cells"][0] == 0
     assert set(row["cells"][1:]) == {"~lost"}
+
+
+def test_slowed_time_is_nanoseconds_in_nvml_and_microseconds_with_us() -> None:
+    assert microseconds(5_000_000) == 5_000
+    assert microseconds("~denied") == "~denied"
 
 
 def test_bus_ids_are_written_one_way() -> None:

@@ -278,7 +278,8 @@ nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t d, int count, nvmlFieldValue_
             nvmlReturn_t wrong = field_error(gpu, fields[f].key);
             values[k].nvmlReturn = wrong;
             if (wrong == NVML_SUCCESS)
-                values[k].value.ullVal = (unsigned long long)gpu_number(gpu, fields[f].key, fields[f].fallback);
+                values[k].value.ullVal = (unsigned long long)gpu_number(gpu, fields[f].key, fields[f].fallback)
+                    * (strstr(fields[f].key, "_us") ? 1000 : 1); /* the library counts nanoseconds, nvidia-smi microseconds */
         }
     }
     return NVML_SUCCESS;
