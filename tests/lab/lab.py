@@ -1,20 +1,20 @@
 """The lab as a whole: Slurm, nodes, keys, people; started once for a test session, or by hand."""
 
-import importlib.metadata
 import os
 import subprocess
 import tempfile
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.lab import remnants
 from tests.lab.accounts import OWNER, PEOPLE, ensure_accounts, ids
 from tests.lab.load import Load
 from tests.lab.needs import program
-from tests.lab.nodes import LabNode, build, remove
-from tests.lab.processes import adopt_orphans, descendants, end_all, free_ports, run
+from tests.lab.node_files import build
+from tests.lab.nodes import LabNode
+from tests.lab.processes import Ports, adopt_orphans, run, wait_for
 from tests.lab.slurm import LabSlurm
 
 LOGIN = "login"
@@ -26,9 +26,13 @@ class Lab:
     def __init__(self, count: int, *, without_python: tuple[str, ...] = (), base: Path | None = None) -> None:
         self.base = base or Path(tempfile.mkdtemp(prefix="gplab-", dir="/tmp"))
         self.base.mkdir(exist_ok=True)
+        if any(self.base.iterdir()):
+            raise FileExistsError(f"{self.base} is not empty: what is in it would end with the lab")
         self.base.chmod(0o755)
+        (self.base / remnants.MARK).touch()
         self.names = tuple(f"gpu{k:04}" for k in range(1, count + 1))
-        port = free_ports(count + 2)
+        self._ports = Ports(count + 2)
+        port = self._ports.first
         self.slurm = LabSlurm(self.base, self.names, port + 1)
         self._without_python = without_python
         net = os.getpid() % 200 + 20
@@ -45,17 +49,15 @@ class Lab:
         ensure_accounts()
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
         self._keys()
-        build(self.base / "built", _header())
-        starting = threading.Thread(target=self.slurm.start) if slurm else None
-        if starting is not None:
-            starting.start()
-        if sshd:
-            self._start_sshds()
-        if starting is not None:
-            starting.join()
-            if not self.slurm.all_idle():
-                raise TimeoutError(f"Slurm did not come up; see {self.base}/*.log")
-            self._load = Load(self.slurm, self.nodes)
+        build(self.base / "built")
+        with ThreadPoolExecutor(1) as beside:
+            starting = beside.submit(self.slurm.start) if slurm else None
+            if sshd:
+                self._start_sshds()
+            if starting is not None:
+                starting.result()
+        if slurm:
+            self._load = Load(self.slurm, self.nodes, self.reboot)
             self._load.start()
         return self
 
@@ -169,58 +171,43 @@ class Lab:
         if self._load is not None:
             self._load.stop()
 
+    def reboot(self, name: str) -> None:
+        """A node goes down with all it runs and is back at once: new boot id, boot time of now, slurmd from a boot."""
+        self.nodes[name].reboot()
+        self.slurm.reboot(name)
+
     def clean(self) -> None:
         """Between tests: no jobs, every node in service and healthy, every daemon and sshd up."""
         self.slurm.thaw_controller()
-        self.ask("scancel", "--me", "--state=pending")
-        for person in PEOPLE:
+        self.slurm.start_controller()
+        for person in ("root", *PEOPLE):
             self.ask("scancel", "-u", person)
         for name, node in self.nodes.items():
             node.thaw()
             node.heal()
+            node.start_sshd()
+            self.slurm.start_slurmd(name)
+        for name, node in self.nodes.items():
+            node.wait_sshd()
             state = self.node_state(name)
             if "DRAIN" in state or "DOWN" in state or "FAIL" in state:
                 self.ask("scontrol", "update", f"nodename={name}", "state=resume")
-        from tests.lab.processes import wait_for
-
+        self.write_ssh_config()
         wait_for("a clean Slurm", self.slurm.all_idle, 40, 0.2)
 
-    def stop(self) -> None:
-        """Ends every process, and takes every file away."""
+    def stop(self, *, keep: bool = False) -> None:
+        """Ends every process, and takes every file away unless they are to be kept."""
         self.rest()
+        remnants.end(self.base)
+        self.slurm.forget()
         for node in [*self.nodes.values(), self.login]:
-            node.stop()
-        self.slurm.stop()
-        mine = [pid for pid in descendants(os.getpid()) if _of_lab(pid, self.base)]
-        end_all(lambda: [pid for pid in mine if Path(f"/proc/{pid}").exists() and not _zombie(pid)])
-        remove(self.base)
+            node.forget()
+        self._ports.close()
+        if not keep:
+            remnants.remove(self.base)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.stop()
-
-
-def _of_lab(pid: int, base: Path) -> bool:
-    """Whether a process belongs to this lab: its environment or command line names the folder."""
-    try:
-        text = Path(f"/proc/{pid}/environ").read_bytes() + Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return False
-    return str(base).encode() in text
-
-
-def _zombie(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
-    except OSError:
-        return True
-
-
-def _header() -> Path:
-    """NVIDIA's own nvml.h from the package nvidia-nvml-dev."""
-    for file in importlib.metadata.files("nvidia-nvml-dev") or ():
-        if file.name == "nvml.h":
-            return Path(str(file.locate()))
-    raise FileNotFoundError("nvml.h: pip install nvidia-nvml-dev")

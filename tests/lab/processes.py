@@ -11,6 +11,10 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 _PR_SET_CHILD_SUBREAPER = 36
+_FIRST_PORT = 12_000
+_LAST_PORT = 32_000
+"""Below the kernel's range for outgoing connections, which could take a port between our look and its use."""
+_BLOCK = 100
 
 
 def adopt_orphans() -> None:
@@ -18,79 +22,75 @@ def adopt_orphans() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
+def _stat(pid: int | str) -> list[str]:
+    """Fields of /proc/PID/stat from the state on; empty when there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return []
+
+
+def pids() -> list[int]:
+    return [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
+
+
+def alive(pid: int) -> bool:
+    """Whether it runs; a zombie does not."""
+    return _stat(pid)[:1] not in ([], ["Z"])
+
+
 def parents() -> dict[int, int]:
     """pid -> parent pid of every process."""
-    found: dict[int, int] = {}
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                found[int(entry.name)] = int(Path(entry.path, "stat").read_text().rsplit(")", 1)[1].split()[1])
-    return found
+    return {pid: int(fields[1]) for pid in pids() if (fields := _stat(pid))}
 
 
-def descendants(root: int) -> list[int]:
-    """Every process below root."""
+def descendants(roots: Collection[int]) -> set[int]:
+    """Every process below these."""
     table = parents()
-    below: list[int] = []
-    level = {root}
+    below: set[int] = set()
+    level = set(roots)
     while level:
-        level = {pid for pid, parent in table.items() if parent in level}
-        below.extend(level)
+        level = {pid for pid, parent in table.items() if parent in level} - below
+        below |= level
     return below
 
 
 def in_namespace(inodes: Collection[int]) -> list[int]:
     """Processes in the mount namespaces with these inodes."""
     found = []
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                if os.stat(f"/proc/{entry.name}/ns/mnt").st_ino in inodes:
-                    found.append(int(entry.name))
+    for pid in pids():
+        with contextlib.suppress(OSError):
+            if os.stat(f"/proc/{pid}/ns/mnt").st_ino in inodes:
+                found.append(pid)
     return found
 
 
-def send(pids: Iterable[int], number: signal.Signals) -> None:
-    for pid in pids:
+def send(who: Iterable[int], number: signal.Signals) -> None:
+    for pid in who:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
 
 
-def end_all(pids: Callable[[], list[int]], patience: float = 5.0) -> None:
-    """Terminates, then kills, until none is left."""
-    send(pids(), signal.SIGCONT)
-    send(pids(), signal.SIGTERM)
+def kill_all(find: Callable[[], Collection[int]], patience: float = 15.0) -> None:
+    """Kills what find names, again and again, until it finds nobody alive; TimeoutError when that never comes."""
     deadline = time.monotonic() + patience
-    while pids() and time.monotonic() < deadline:
-        reap()
-        time.sleep(0.05)
-        if time.monotonic() > deadline - patience * 0.7:
-            send(pids(), signal.SIGKILL)
+    while left := [pid for pid in find() if alive(pid)]:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"these processes do not end: {left}")
+        send(left, signal.SIGKILL)
+        time.sleep(0.02)
 
 
 def orphan_zombies() -> set[int]:
     """Adopted processes that have ended and that nobody collected."""
-    found = set()
-    for pid, parent in parents().items():
-        if parent == os.getpid():
-            with contextlib.suppress(OSError):
-                if Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
-                    found.add(pid)
-    return found
+    return {pid for pid in pids() if _stat(pid)[:2] == ["Z", str(os.getpid())]}
 
 
-def collect(pids: Iterable[int]) -> None:
+def collect(dead: Iterable[int]) -> None:
     """Takes these zombies away."""
-    for pid in pids:
+    for pid in dead:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)
-
-
-def reap() -> None:
-    """Collects adopted children that have ended."""
-    with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
 
 
 def wait_for(what: str, check: Callable[[], bool], seconds: float = 20.0, every: float = 0.05) -> None:
@@ -102,23 +102,44 @@ def wait_for(what: str, check: Callable[[], bool], seconds: float = 20.0, every:
         time.sleep(every)
 
 
-def free_ports(count: int) -> int:
-    """First of count consecutive ports that nobody listens on."""
-    for base in range(20_000 + os.getpid() % 400 * 20, 60_000, max(count, 20)):
-        taken = []
-        try:
-            for port in range(base, base + count):
-                one = socket.socket()
-                taken.append(one)
-                one.bind(("", port))
-        except OSError:
-            continue
-        else:
-            return base
-        finally:
-            for one in taken:
+def own_name(name: str) -> socket.socket | None:
+    """A name that one process of the machine has until it closes the socket or dies; None where another has it."""
+    held = socket.socket(socket.AF_UNIX)
+    try:
+        held.bind(f"\0gputop-lab/{name}")
+    except OSError:
+        held.close()
+        return None
+    return held
+
+
+class Ports:
+    """Consecutive ports that nobody listens on and no other lab will take."""
+
+    def __init__(self, count: int) -> None:
+        blocks = -(-count // _BLOCK)
+        for first in range(_FIRST_PORT, _LAST_PORT - blocks * _BLOCK, _BLOCK):
+            self.first = first
+            self._held = [own_name(f"ports/{first + k * _BLOCK}") for k in range(blocks)]
+            if None not in self._held and _free(range(first, first + count)):
+                return
+            self.close()
+        raise OSError(f"no {count} free ports in a row")
+
+    def close(self) -> None:
+        for one in self._held:
+            if one is not None:
                 one.close()
-    raise OSError(f"no {count} free ports in a row")
+
+
+def _free(ports: Iterable[int]) -> bool:
+    for port in ports:
+        with socket.socket() as one:
+            try:
+                one.bind(("", port))
+            except OSError:
+                return False
+    return True
 
 
 def run(argv: list[str], **more: object) -> str:

@@ -1,12 +1,14 @@
 """The lab's Slurm: its own munge, slurmctld, and one slurmd for each node."""
 
+import contextlib
 import os
 import signal
 import subprocess
 from pathlib import Path
 
 from tests.lab.needs import program
-from tests.lab.processes import end_all, run, send, wait_for
+from tests.lab.processes import alive, descendants, kill_all, parents, run, send, wait_for
+from tests.lab.remnants import VARIABLE
 
 _CONF = """ClusterName={cluster}
 SlurmctldHost=localhost
@@ -53,6 +55,9 @@ PartitionName=debug Nodes={few} MaxTime=01:00:00 State=UP
 """
 
 
+HERE = Path(__file__).parent
+
+
 class LabSlurm:
     """Comes up with start, goes down with stop; each daemon can be ended and started alone."""
 
@@ -62,12 +67,14 @@ class LabSlurm:
         self.base = base
         self.nodes = nodes
         self.conf = base / "slurm.conf"
-        self.cluster = f"lab{os.getpid()}"
+        self.cluster = f"lab{port}"
+        """No other lab that lives has it: ports are not shared."""
         self._controller: subprocess.Popen[bytes] | None = None
         self._slurmds: dict[str, subprocess.Popen[bytes]] = {}
         self._munge: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
+        """Returns when every node is idle; TimeoutError names what did not come up, and the logs say why."""
         self._write()
         self._start_munge()
         self.start_controller()
@@ -77,11 +84,11 @@ class LabSlurm:
 
     def _write(self) -> None:
         base, count = self.base, len(self.nodes)
-        for folder in ("state", "spool", "munge", "dev"):
+        for folder in ("state", "spool", "munge", "dev", "reboots"):
             (base / folder).mkdir(mode=0o755)
         for k in range(8):
             os.mknod(base / f"dev/nvidia{k}", 0o666 | 0o020000, os.makedev(1, 3))
-        (base / "reboot").write_text("#!/bin/sh\nexit 0\n")
+        (base / "reboot").write_text((HERE / "shims/reboot").read_text().replace("BASE", str(base)))
         (base / "reboot").chmod(0o755)
         first = self._port
         names = f"gpu[0001-{count:04}]" if count > 1 else "gpu0001"
@@ -110,12 +117,19 @@ class LabSlurm:
     def _spawn(self, argv: list[str]) -> subprocess.Popen[bytes]:
         with (self.base / "daemons.log").open("ab") as log:
             return subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.env, cwd="/", start_new_session=True
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**self.env, VARIABLE: str(self.base)},
+                cwd="/",
+                start_new_session=True,
             )
 
     def start_controller(self) -> None:
-        """slurmctld, with the state it had."""
-        self._controller = self._spawn([program("slurmctld"), "-D", "-f", str(self.conf)])
+        """slurmctld, with the state it had; nothing when it runs."""
+        if not _runs(self._controller):
+            self._controller = self._spawn([program("slurmctld"), "-D", "-f", str(self.conf)])
         wait_for("slurmctld", self.answers)
 
     def stop_controller(self) -> None:
@@ -123,6 +137,10 @@ class LabSlurm:
         if self._controller is not None:
             self._controller.kill()
             self._controller.wait()
+
+    def restart_controller(self) -> None:
+        self.stop_controller()
+        self.start_controller()
 
     def freeze_controller(self) -> None:
         """It keeps its port and answers nobody."""
@@ -134,13 +152,40 @@ class LabSlurm:
             send([self._controller.pid], signal.SIGCONT)
 
     def start_slurmd(self, node: str, *, rebooted: bool = False) -> None:
-        argv = [program("slurmd"), "-D", "-f", str(self.conf), "-N", node, *(["-b"] if rebooted else [])]
-        self._slurmds[node] = self._spawn(argv)
+        """Nothing when it runs; rebooted tells slurmctld that the machine has just booted."""
+        if not _runs(self._slurmds.get(node)):
+            argv = [program("slurmd"), "-D", "-f", str(self.conf), "-N", node, *(["-b"] if rebooted else [])]
+            self._slurmds[node] = self._spawn(argv)
 
     def stop_slurmd(self, node: str) -> None:
-        """Killed outright, as when a node dies; its jobs' processes live on."""
+        """Killed outright, as when a daemon crashes; its jobs' processes live on."""
         self._slurmds[node].kill()
         self._slurmds[node].wait()
+
+    def reboot(self, node: str) -> None:
+        """The node's daemon and jobs end at once, unannounced, and the daemon comes back from a boot."""
+        self.stop_slurmd(node)
+        kill_all(lambda: self.steps(node))
+        self.start_slurmd(node, rebooted=True)
+
+    def steps(self, node: str) -> list[int]:
+        """Step daemons of a node, then the processes below them: those of its jobs carry the node's name."""
+        mark, conf = f"SLURMD_NODENAME={node}\0".encode(), f"SLURM_CONF={self.conf}\0".encode()
+        table = parents()
+        daemons = set()
+        for pid, parent in table.items():
+            with contextlib.suppress(OSError):
+                environ = Path(f"/proc/{pid}/environ").read_bytes()
+                if mark in environ and conf in environ and _name(parent) == "slurmstepd":
+                    daemons.add(parent)
+        return [*daemons, *descendants(daemons)]
+
+    def running(self) -> dict[str, bool]:
+        """Whether each node's slurmd runs."""
+        return {node: _runs(self._slurmds.get(node)) for node in self.nodes}
+
+    def controller_runs(self) -> bool:
+        return _runs(self._controller)
 
     @property
     def env(self) -> dict[str, str]:
@@ -161,7 +206,19 @@ class LabSlurm:
         states = done.stdout.split()
         return len(states) == len(self.nodes) and set(states) == {"idle"}
 
-    def stop(self) -> None:
-        """Everything at once; slurmd's job steps are the lab's descendants and go with them."""
-        daemons = [one for one in (*self._slurmds.values(), self._controller, self._munge) if one is not None]
-        end_all(lambda: [one.pid for one in daemons if one.poll() is None])
+    def forget(self) -> None:
+        """Takes leave of daemons that have ended."""
+        for one in (*self._slurmds.values(), self._controller, self._munge):
+            if one is not None and not alive(one.pid):
+                one.wait()
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _runs(daemon: subprocess.Popen[bytes] | None) -> bool:
+    return daemon is not None and daemon.poll() is None

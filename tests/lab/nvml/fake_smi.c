@@ -21,6 +21,11 @@ static int known(const char *name) {
         if (!strcmp(names[k], name)) return 1;
     return 0;
 }
+static const char *recovery_action(int gpu) {
+    static const char *const words[] = {"None", "Reset", "Reboot", "Drain P2P", "Drain and Reset"};
+    int action = (int)gpu_number(gpu, "recovery_action", 0);
+    return action >= 0 && action < 5 ? words[action] : "Unknown";
+}
 static void field(int gpu, const char *n, char *o, size_t z) {
     char key[96];
     snprintf(key, sizeof key, "gpu.%d.smi.%s", gpu, n);
@@ -28,8 +33,7 @@ static void field(int gpu, const char *n, char *o, size_t z) {
     if (forced) { snprintf(o, z, "%s", forced); return; }
 #define IS(x) else if (!strcmp(n, x))
 #define NUM(f, ...) snprintf(o, z, f, __VA_ARGS__)
-    if (!strcmp(n, "index")) NUM("%d", gpu);
-    IS("uuid") uuid_of(gpu, o, z);
+    if (!strcmp(n, "uuid")) uuid_of(gpu, o, z);
     IS("pci.bus_id") pci_of(gpu, o, z);
     IS("name") NUM("%s", "NVIDIA H100 80GB HBM3");
     IS("serial") NUM("165%07d%d", atoi(state_text("node", "0")), gpu);
@@ -67,15 +71,35 @@ static void field(int gpu, const char *n, char *o, size_t z) {
     IS("remapped_rows.uncorrectable") NUM("%.0f", gpu_number(gpu, "remap_unc", 0));
     IS("remapped_rows.correctable") NUM("%.0f", gpu_number(gpu, "remap_cor", 0));
     IS("retired_pages.pending") NUM("%s", "[N/A]");
-    IS("gpu_recovery_action") NUM("%s", gpu_number(gpu, "recovery_action", 0) > 0 ? "Reset" : "None");
+    IS("gpu_recovery_action") NUM("%s", recovery_action(gpu));
     IS("fabric.state") NUM("%s", "Completed");
     IS("fabric.status") NUM("%s", "Success");
     IS("mig.mode.current") NUM("%s", gpu_number(gpu, "mig", 0) > 0 ? "Enabled" : "Disabled");
     else NUM("%s", "[N/A]");
 }
+/* As in the library: unsupported.KEY and deny.KEY take a field away from one GPU or from all. */
+static const char *const withheld[][2] = {
+    {"temperature.gpu", "temp"}, {"temperature.memory", "temp_mem"}, {"power.draw", "power"},
+    {"enforced.power.limit", "power_limit"}, {"clocks.current.sm", "clock"}, {"utilization.gpu", "util"},
+    {"utilization.memory", "util"}, {"memory.used", "memory"}, {"memory.total", "memory"},
+    {"clocks_event_reasons.active", "clock_reasons"}, {"pcie.link.gen.current", "pcie"},
+    {"pcie.link.width.current", "pcie"}, {"ecc.errors.uncorrected.volatile.total", "ecc_unc"},
+    {"ecc.errors.corrected.volatile.total", "ecc_cor"}, {"gpu_recovery_action", "recovery_action"},
+};
+static void show(int gpu, const char *name, char *out, size_t size) {
+    char key[64];
+    for (size_t k = 0; k < sizeof withheld / sizeof *withheld; k++) {
+        if (strcmp(withheld[k][0], name)) continue;
+        snprintf(key, sizeof key, "unsupported.%s", withheld[k][1]);
+        if (gpu_number(gpu, key, 0) > 0) { snprintf(out, size, "[N/A]"); return; }
+        snprintf(key, sizeof key, "deny.%s", withheld[k][1]);
+        if (gpu_number(gpu, key, 0) > 0) { snprintf(out, size, "[Insufficient Permissions]"); return; }
+    }
+    field(gpu, name, out, size);
+}
 static int matches(int gpu, const char *id) {
     char text[96];
-    if (isdigit((unsigned char)id[0]) && strlen(id) < 4) return atoi(id) == gpu;
+    if (isdigit((unsigned char)id[0]) && strlen(id) < 4) return gpu_at(atoi(id)) == gpu;
     uuid_of(gpu, text, sizeof text);
     if (!strcmp(text, id)) return 1;
     pci_of(gpu, text, sizeof text);
@@ -94,7 +118,7 @@ int main(int argc, char **argv) {
         }
     }
     state_load();
-    wait_while_hung();
+    wait_while_hung(-1);
     if (state_number("error", 0) == 18) {
         printf("Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 590.48\n");
         return 18;
@@ -112,8 +136,10 @@ int main(int argc, char **argv) {
         fields[width++] = part;
     }
     int found = 0;
-    for (int gpu = 0; gpu < gpu_count_now(); gpu++) {
+    for (int place = 0; place < gpu_count_now(); place++) {
+        int gpu = gpu_at(place);
         if (id && !matches(gpu, id)) continue;
+        wait_while_hung(gpu);
         if (gpu_number(gpu, "lost", 0) > 0) {
             char pci[32];
             pci_of(gpu, pci, sizeof pci);
@@ -123,11 +149,13 @@ int main(int argc, char **argv) {
         found++;
     }
     if (!found) { printf("No devices were found\n"); return 6; }
-    for (int gpu = 0; gpu < gpu_count_now(); gpu++) {
+    for (int place = 0; place < gpu_count_now(); place++) {
+        int gpu = gpu_at(place);
         if (id && !matches(gpu, id)) continue;
         for (int k = 0; k < width; k++) {
             char text[160];
-            field(gpu, fields[k], text, sizeof text);
+            if (!strcmp(fields[k], "index")) snprintf(text, sizeof text, "%d", place);
+            else show(gpu, fields[k], text, sizeof text);
             printf("%s%s", k ? ", " : "", text);
         }
         printf("\n");

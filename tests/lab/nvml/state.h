@@ -1,6 +1,7 @@
 /* The lab's state of one node: key=value lines in one file, re-read when it changes. */
 #ifndef LAB_STATE_H
 #define LAB_STATE_H
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,10 +99,24 @@ static void uuid_of(int gpu, char *out, size_t size) {
     const char *node = state_text("node", "0");
     snprintf(out, size, "GPU-1ab00000-%04x-4%03x-8000-%012lx", gpu, gpu, strtoul(node, NULL, 10));
 }
-static void wait_while_hung(void) {
-    while (state_number("hang", 0) > 0) {
+/* The GPU at a place in the driver's list: gone=N takes one out, and the others move up. */
+static int gpu_at(int place) {
+    int gone = (int)state_number("gone", -1);
+    return gone >= 0 && place >= gone ? place + 1 : place;
+}
+static int hung(int gpu) { return state_number("hang", 0) > 0 || (gpu >= 0 && gpu_number(gpu, "hang", 0) > 0); }
+/* As in a wedged driver: no call comes back. With hang_hard=1 nothing short of SIGKILL ends the caller either. */
+static void wait_while_hung(int gpu) {
+    sigset_t all, before;
+    int hard = hung(gpu) && state_number("hang_hard", 0) > 0;
+    if (hard) {
+        sigfillset(&all);
+        sigprocmask(SIG_BLOCK, &all, &before);
+    }
+    while (hung(gpu)) {
         usleep(100000);
         state_load();
     }
+    if (hard) sigprocmask(SIG_SETMASK, &before, NULL);
 }
 #endif
