@@ -15,12 +15,15 @@ MODULES = (
 )  # fmt: skip
 
 _COMMAND = (
-    "exec python3 -c '"
+    "exec python3 -IBS -c '"
     "import os,sys,zlib;n=int(sys.argv[1]);"
     "r=lambda b:b if len(b)==n else r(b+(os.read(0,n-len(b)) or sys.exit(3)));"
     "sys.setrecursionlimit(9999);exec(zlib.decompress(r(bytes())))' {size}"
 )
-"""No quote, backslash, dollar or exclamation mark inside: every login shell takes it as it is."""
+"""No quote, backslash, dollar or exclamation mark inside: every login shell takes it as it is.
+
+-IBS: a json.py in the account's home or a PYTHONPATH is not ours to import, no .pyc is written, and no site is read.
+"""
 
 _LOADER = """
 import importlib.abc, importlib.machinery, json, sys

@@ -29,6 +29,8 @@ def number(path):
     if why:
         return why
     word = text.strip().split(":")[0].split(" ")[0]
+    if word == "N/A":
+        return NOT_SUPPORTED
     try:
         return float(word) if "." in word else int(word)
     except ValueError:

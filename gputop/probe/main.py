@@ -55,7 +55,7 @@ class Probe:
         """Sleeps until then, or until something arrives, and takes it."""
         sources = [0] + [fd for fd in (self._nvml.fileno(), self._kernel.fileno()) if fd is not None]
         ready, _, _ = select.select(sources, [], [], max(0.0, until - time.monotonic()))
-        if 0 in ready and not os.read(0, 4096):
+        if 0 in ready and not more_input():
             raise Leave
         if self._nvml.fileno() in ready:
             found = self._nvml.take()
@@ -103,11 +103,22 @@ class Probe:
             self.send(driver)
 
     def send(self, message):
-        wire.write_all(1, wire.encode(message, self._nonce))
+        try:
+            wire.write_all(1, wire.encode(message, self._nonce))
+        except OSError:
+            raise Leave from None
 
     def close(self):
         self._nvml.close()
         self._kernel.close()
+
+
+def more_input():
+    """Whether standard input goes on; what comes is of no interest."""
+    try:
+        return bool(os.read(0, 4096))
+    except OSError:
+        return False
 
 
 def main(options):
@@ -118,7 +129,7 @@ def main(options):
     probe = Probe(options)
     try:
         probe.run(options)
-    except (Leave, OSError):
+    except Leave:
         pass
     finally:
         probe.close()

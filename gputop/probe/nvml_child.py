@@ -1,8 +1,9 @@
 """The child that talks to the driver: if NVML hangs, it hangs, and nothing else does.
 
 It holds none of the channel's descriptors, and an abstract Unix socket named by account, cluster and node, which the
-kernel frees when it really dies. Whoever finds the name held starts no second child: it asks the holder for its last
-pass through that socket, and a holder that does not answer is stuck in the driver.
+kernel frees when it really dies. Whoever finds the name held starts no second child: it asks the holder for a pass
+through that socket, and a holder that does not answer is stuck in the driver. Since when, the process name tells: it
+holds the monotonic second in which the pass under way began.
 """
 
 import ctypes
@@ -12,8 +13,14 @@ import select
 import signal
 import socket
 import struct
+import time
+
+from .files import read_text
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_NAME = 15
+_IDLE = "gputop-nvml"
+_BUSY = "nvml@"
 _PEERCRED = struct.Struct("3i")
 
 
@@ -34,20 +41,27 @@ def claim(name):
     return listener
 
 
-def start(listener):
-    """Forks the child that owns listener; answers (pid, our end of its socket)."""
+def start(listener, period):
+    """Forks the child that owns listener; (pid, our end of its socket). Raises OSError where it may not fork."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     parent = os.getpid()
-    pid = os.fork()
+    try:
+        pid = os.fork()
+    except OSError:
+        for end in (ours, theirs, listener):
+            end.close()
+        raise
     if pid:
         theirs.close()
         listener.close()
         return pid, ours
+    status = 1
     try:
         _isolate(parent, keep=(theirs.fileno(), listener.fileno()))
-        _serve(theirs, listener)
+        _serve(theirs, listener, period)
+        status = 0
     finally:
-        os._exit(0)
+        os._exit(status)
 
 
 def _isolate(parent, keep):
@@ -67,29 +81,38 @@ def _isolate(parent, keep):
                 pass
 
 
-def _serve(parent, listener):
-    """Answers one byte with one pass; strangers of our account get the last pass. Ends when the parent is gone."""
+def _serve(parent, listener, period):
+    """Answers one byte with one pass, and strangers of our account with one that is no older than half a period.
+
+    The parent may be frozen in a write to a dead session, so a stranger is not left with what the parent last asked
+    for. Ends when the parent is gone.
+    """
     import pynvml
 
     from .nvml_reader import NvmlReader
 
+    # Asked for its peer, the kernel names the process that called listen.
+    listener.listen(16)
+    _be_called(_IDLE)
     reader = NvmlReader(pynvml)
-    last = b""
+    last, read_at = b"", 0.0
     while True:
         ready, _, _ = select.select([parent, listener], [], [])
+        asked = parent in ready
+        if asked and not parent.recv(64):
+            return
+        if asked or time.monotonic() - read_at > period / 2:
+            _be_called("%s%d" % (_BUSY, time.monotonic()))
+            last, read_at = _framed(one_pass(reader, pynvml)), time.monotonic()
+            _be_called(_IDLE)
+        if asked:
+            parent.sendall(last)
         if listener in ready:
             _share(listener, last)
-        if parent in ready:
-            if not parent.recv(64):
-                return
-            last = _framed(one_pass(reader, pynvml))
-            parent.sendall(last)
 
 
 def one_pass(reader, nvml):
     """A pass as JSON: readings, or the driver's refusal."""
-    import time
-
     driver = reader.driver()
     answer = {"driver": driver, "gpus": None, "processes": None, "nvml_ms": None, "nvml_calls": None}
     if not str(driver["driver"]).startswith("~"):
@@ -107,10 +130,23 @@ def _framed(payload):
     return struct.pack("!I", len(payload)) + payload
 
 
+def _be_called(name):
+    """The process name; the kernel keeps 15 bytes of it."""
+    ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode("ascii"), 0, 0, 0)
+
+
+def busy_since(connection):
+    """Monotonic time at which the pass of the holder at the other end began; None while it is idle or unseen."""
+    pid, _, _ = _peer(connection)
+    name, _ = read_text("/proc/%d/comm" % pid, 64)
+    digits = name.strip()[len(_BUSY) :]
+    return float(digits) if name.startswith(_BUSY) and digits.isdigit() else None
+
+
 def _share(listener, last):
     stranger, _ = listener.accept()
     try:
-        if peer_uid(stranger) == os.getuid() and last:
+        if peer_uid(stranger) == os.getuid():
             stranger.settimeout(1.0)
             stranger.sendall(last)
     except OSError:
@@ -121,4 +157,8 @@ def _share(listener, last):
 
 def peer_uid(connection):
     """Account at the other end of a Unix socket."""
-    return _PEERCRED.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEERCRED.size))[1]
+    return _peer(connection)[1]
+
+
+def _peer(connection):
+    return _PEERCRED.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEERCRED.size))

@@ -36,7 +36,9 @@ class NvmlLink:
 
     def ask(self):
         """Begins a pass unless one is under way."""
-        if self._socket is None and self._now() >= self._not_before:
+        if self._pid and self._socket is None:
+            self._reap()
+        if not self._pid and self._socket is None and self._now() >= self._not_before:
             self._connect()
         if self._pid and self._socket is not None and self._asked is None:
             self._asked = self._now()
@@ -45,8 +47,13 @@ class NvmlLink:
     def _connect(self):
         listener = nvml_child.claim(self._name)
         if listener is not None:
-            self._pid, self._socket = nvml_child.start(listener)
+            try:
+                self._pid, self._socket = nvml_child.start(listener, self._period)
+            except OSError as error:
+                self._rest("the NVML child cannot be started: %s" % error.strerror)
+                return
             self._socket.setblocking(False)
+            self._asked = None
             return
         holder = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         holder.setblocking(False)
@@ -55,18 +62,19 @@ class NvmlLink:
         except OSError as error:
             holder.close()
             if error.errno == errno.EAGAIN:
-                self._wait_for_holder()
+                self._wait_for_holder(None)
             return
         if nvml_child.peer_uid(holder) != os.getuid():
             holder.close()
             self.trouble = "another account holds this probe's name; ask it to let go"
             return
         self._socket = holder
-        self._wait_for_holder()
+        self._wait_for_holder(nvml_child.busy_since(holder))
 
-    def _wait_for_holder(self):
+    def _wait_for_holder(self, since):
+        """since: when the holder's pass under way began, where that can be seen."""
         if self._asked is None:
-            self._asked = self._now()
+            self._asked = self._now() if since is None else since
 
     def _send(self, child):
         try:
@@ -110,13 +118,26 @@ class NvmlLink:
         if not self._pid:
             self._asked = None
             return
-        self._asked = None
+        if self._asked is None:
+            self._asked = self._now()
+        self._reap()
+
+    def _reap(self):
+        """Forgets a child that has ended; one that is stuck in its end still counts as the one child, and as hung."""
         try:
-            _, status = os.waitpid(self._pid, 0)
-            self.trouble = "the NVML child ended with status %d and is started again" % status
+            pid, status = os.waitpid(self._pid, os.WNOHANG)
         except ChildProcessError:
-            self.trouble = "the NVML child is gone and is started again"
+            pid, status = self._pid, 0
+        if not pid:
+            return
         self._pid = 0
+        self._asked = None
+        how = "was killed by signal %d" % (status & 127) if status & 127 else "ended with status %d" % (status >> 8)
+        self._rest("the NVML child %s and is started again" % how)
+
+    def _rest(self, trouble):
+        """Says what is wrong, and tries again later."""
+        self.trouble = trouble
         self._not_before = self._now() + RESTART_SECONDS[min(self._deaths, len(RESTART_SECONDS) - 1)]
         self._deaths += 1
 

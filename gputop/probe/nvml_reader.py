@@ -1,5 +1,6 @@
 """One pass over all GPUs through pynvml: every field a number or a reason, one GPU's trouble its own."""
 
+import math
 import os
 import time
 
@@ -80,12 +81,14 @@ class NvmlReader:
             return function(*arguments)
         except self._nvml.NVMLError as error:
             return why(self._nvml, error)
+        except UnicodeDecodeError:
+            return columns.ERROR
 
     def read(self):
         """{"gpus": rows, "nvml_ms", "nvml_calls", "processes"}; raises NVMLError when the library itself fails."""
         began = time.monotonic()
         self._calls = 0
-        missing = len(self._known) > 0 and any(not row["here"] for row in self._known.values())
+        missing = any(row["why"] not in ("", columns.DENIED) for row in self._known.values())
         if missing and began - self._begun > REINIT_SECONDS and self._started:
             self._nvml.nvmlShutdown()
             self._started = False
@@ -93,11 +96,11 @@ class NvmlReader:
         slow = self._passes % SLOW_EVERY == 0
         count = self._nvml.nvmlDeviceGetCount()
         for row in self._known.values():
-            row["here"] = False
+            row["why"] = columns.LOST
         for index in range(count):
             handle = self._or_reason(self._nvml.nvmlDeviceGetHandleByIndex, index)
             if isinstance(handle, str):
-                self._lost_at(index)
+                self._unanswered(index, handle)
                 continue
             self._gpu(index, handle, slow)
         processes = self._processes(count) if self._passes % PROCESSES_EVERY == 0 else None
@@ -110,50 +113,57 @@ class NvmlReader:
             "nvml_calls": self._calls,
         }
 
-    def _lost_at(self, index):
-        """A handle that cannot be had: the GPU last seen in this slot is lost, or one that nobody knows yet."""
-        for row in self._known.values():
-            if row["index"] == index:
-                return
-        self._known["index %d" % index] = {"index": index, "identity": {}, "cells": None, "here": False}
+    def _unanswered(self, index, reason):
+        """A listed GPU that gives no handle: the one last seen in this slot, or one that nobody knows yet."""
+        key = self._key_at(index)
+        self._known.setdefault(key, {"index": index, "identity": {}, "cells": None})["why"] = reason
+
+    def _key_at(self, index):
+        """Key of the GPU last seen in this slot that has not answered in this pass, or that of a new one."""
+        for key, row in self._known.items():
+            if row["index"] == index and row["why"]:
+                return key
+        return "index %d" % index
 
     def _row(self, row):
         identity = dict(row["identity"], index=row["index"])
-        cells = row["cells"] if row["here"] else [0] + [columns.LOST] * (len(columns.GPU) - 1)
-        return dict(identity, cells=cells)
+        if not row["why"]:
+            return dict(identity, cells=row["cells"])
+        # The driver also lists GPUs that this account may not open: those are there.
+        present = int(row["why"] == columns.DENIED)
+        return dict(identity, cells=[present] + [row["why"]] * (len(columns.GPU) - 1))
 
     def _gpu(self, index, handle, slow):
         nvml = self._nvml
         pci = self._or_reason(nvml.nvmlDeviceGetPciInfo, handle)
         if pci == columns.LOST:
-            self._lost_at(index)
+            self._unanswered(index, pci)
             return
         bus = "" if isinstance(pci, str) else bus_id(_text(pci.busId))
-        key = bus or "index %d" % index
-        self._known.pop("index %d" % index, None) if bus else None
+        key = bus or self._key_at(index)
+        if bus:
+            self._known.pop("index %d" % index, None)
         cells = dict(self._slow.get(key, {}))
         if slow or not cells:
             self._slow[key] = cells = self._slow_cells(handle)
         cells = dict(cells, present=1)
         cells.update(self._quick_cells(handle))
         if cells["power"] == columns.LOST and cells["temp"] == columns.LOST:
-            if key in self._known:
-                self._known[key]["here"] = False
-            else:
-                self._known[key] = {"index": index, "identity": {"pci": bus}, "cells": None, "here": False}
+            known = self._known.setdefault(key, {"identity": {"pci": bus}, "cells": None})
+            known.update(index=index, why=columns.LOST)
             return
-        before = self._known.get(key)
-        identity = before["identity"] if before and before["identity"].get("uuid") and not slow else None
-        if identity is None:
-            identity = self._identity(handle, bus)
+        identity = self._known[key]["identity"] if key in self._known else {}
+        if slow or not identity.get("uuid"):
+            identity = dict(identity, **self._identity(handle, bus))
         self._known[key] = {
             "index": index,
             "identity": identity,
             "cells": [cells.get(name) for name in columns.GPU],
-            "here": True,
+            "why": "",
         }
 
     def _identity(self, handle, bus):
+        """What can be read of it; what cannot is left out, so that it is remembered."""
         nvml = self._nvml
         asked = (
             ("uuid", nvml.nvmlDeviceGetUUID),
@@ -161,15 +171,17 @@ class NvmlReader:
             ("serial", nvml.nvmlDeviceGetSerial),
             ("vbios", nvml.nvmlDeviceGetVbiosVersion),
         )
-        found = {"pci": bus}
+        found = {"pci": bus} if bus else {}
         for name, function in asked:
             text = _text(self._or_reason(function, handle))
-            found[name] = "" if text.startswith("~") else text
+            if not text.startswith("~"):
+                found[name] = text
         return found
 
     def _slow_cells(self, handle):
         nvml, ask = self._nvml, self._or_reason
         mig = ask(nvml.nvmlDeviceGetMigMode, handle)
+        fabric_state, fabric_status = self._fabric(handle)
         return {
             "power_limit": scaled(ask(nvml.nvmlDeviceGetEnforcedPowerLimit, handle), 1000.0),
             "sm_clock_max": ask(nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_SM),
@@ -179,8 +191,8 @@ class NvmlReader:
             "sram_threshold": self._sram(handle),
             "mig": mig if isinstance(mig, str) else mig[0],
             "nvlinks_up": self._links_up(handle),
-            "fabric_state": self._fabric(handle)[0],
-            "fabric_status": self._fabric(handle)[1],
+            "fabric_state": fabric_state,
+            "fabric_status": fabric_status,
         }
 
     def _quick_cells(self, handle):
@@ -241,9 +253,7 @@ class NvmlReader:
         for name, number in wanted:
             value = columns.NOT_SUPPORTED if number is None else field_value(nvml, by_id.get(number))
             cells[name] = microseconds(value) if name.endswith("_us") else value
-        errors = [field_value(nvml, by_id.get(number)) for number in links]
-        readable = [error for error in errors if not isinstance(error, str)]
-        cells["nvlink_errors"] = sum(readable) if readable else errors[0]
+        cells["nvlink_errors"] = total([field_value(nvml, by_id.get(number)) for number in links])
         return cells
 
     def _sram(self, handle):
@@ -272,31 +282,37 @@ class NvmlReader:
         return ctypes.byref(structure)
 
     def _links_up(self, handle):
-        """Active NVLinks; a reason when the first cannot be asked."""
+        """Active NVLinks; past the last one a link is not supported, and any other reason spoils the count."""
         up = 0
         for link in range(getattr(self._nvml, "NVML_NVLINK_MAX_LINKS", 18)):
             state = self._or_reason(self._nvml.nvmlDeviceGetNvLinkState, handle, link)
+            if state == columns.NOT_SUPPORTED and link > 0:
+                return up
             if isinstance(state, str):
-                return state if link == 0 else up
+                return state
             up += state == 1
         return up
 
     def _processes(self, count):
-        rows = []
+        """Of every GPU that answers; the reason of the last one when none does."""
+        rows, answered, refused = [], False, ""
         for index in range(count):
             handle = self._or_reason(self._nvml.nvmlDeviceGetHandleByIndex, index)
             if isinstance(handle, str):
+                refused = handle
                 continue
             uuid = _text(self._or_reason(self._nvml.nvmlDeviceGetUUID, handle))
             found = self._or_reason(self._nvml.nvmlDeviceGetComputeRunningProcesses, handle)
             if isinstance(found, str):
-                return found
+                refused = found
+                continue
+            answered = True
             for process in found:
                 name, user = process_owner(process.pid)
                 used = process.usedGpuMemory
                 memory = columns.NOT_SUPPORTED if used is None else round(used / _MIB)
                 rows.append({"gpu": uuid, "pid": process.pid, "name": name, "user": user, "memory_mib": memory})
-        return rows
+        return rows if answered or not refused else refused
 
 
 def process_owner(pid):
@@ -317,7 +333,7 @@ def field_value(nvml, value):
         return why(nvml, nvml.NVMLError(value.nvmlReturn))
     kind = value.valueType
     if kind == nvml.NVML_VALUE_TYPE_DOUBLE:
-        return value.value.dVal
+        return value.value.dVal if math.isfinite(value.value.dVal) else columns.ERROR
     if kind == nvml.NVML_VALUE_TYPE_UNSIGNED_INT:
         return value.value.uiVal
     if kind == nvml.NVML_VALUE_TYPE_UNSIGNED_LONG:
@@ -367,6 +383,15 @@ def _no_driver(nvml, error):
 def microseconds(value):
     """NVML counts slowed time in nanoseconds, nvidia-smi in microseconds."""
     return value if isinstance(value, str) else int(value) // 1000
+
+
+def total(values):
+    """The sum of those that are supported; any other reason spoils it."""
+    numbers = [value for value in values if value != columns.NOT_SUPPORTED]
+    reasons = [value for value in numbers if isinstance(value, str)]
+    if reasons or not numbers:
+        return reasons[0] if reasons else columns.NOT_SUPPORTED
+    return sum(numbers)
 
 
 def scaled(value, by):

@@ -50,14 +50,14 @@ def execute(argv, timeout):
     """{"status", "stdout", "stderr", "timed_out"}; status 127: it cannot be started."""
     try:
         process = subprocess.Popen(
-            argv,
+            [word.encode("utf-8") for word in argv],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment(),
             start_new_session=True,
         )
-    except OSError as error:
+    except (OSError, ValueError) as error:
         return {"status": 127, "stdout": "", "stderr": _pack(str(error).encode()), "timed_out": False}
     try:
         out, err = process.communicate(timeout=timeout)

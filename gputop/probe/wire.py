@@ -6,7 +6,8 @@ import os
 
 def encode(message, nonce):
     """One message as bytes on the wire."""
-    payload = json.dumps(message, separators=(",", ":")).encode("utf-8", "replace")
+    # Names from /proc and passwd may hold lone surrogates, which JSON escapes but no decoder takes back.
+    payload = json.dumps(message, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
     return b"\x01" + nonce.encode("ascii") + b" " + str(len(payload)).encode("ascii") + b"\n" + payload + b"\n"
 
 

@@ -4,11 +4,8 @@ import ast
 import os
 import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import msgspec
 import pynvml
@@ -17,17 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputop.model import columns as model_columns
-from gputop.model.sample import Hello, Message, Sample
-from gputop.probe import bootstrap, columns, infiniband, kernel_log, nvml_child, runner
+from gputop.model.sample import Hello, KernelLines, Sample
+from gputop.probe import bootstrap, columns, infiniband, kernel_log, nvml_child, runner, wire
 from gputop.probe.nvml_link import NvmlLink
 from gputop.probe.nvml_reader import NvmlReader, bus_id, microseconds, why
 from gputop.sources.ssh.framing import FrameReader
+from tests.probe.build import FakeNvml, end, read, start
 
 PROBE = Path(bootstrap.__file__).parent
 ERRORS = sorted(
     {value for name, value in vars(pynvml).items() if name.startswith("NVML_ERROR_") and isinstance(value, int)}
 )
-DECODER = msgspec.json.Decoder(Message)
 
 
 @pytest.mark.parametrize("path", sorted(PROBE.glob("*.py")), ids=lambda path: path.stem)
@@ -39,42 +36,6 @@ def test_every_column_is_one_of_the_models() -> None:
     assert set(columns.GPU) == {spec.name for spec in model_columns.GPU}
     assert set(columns.PORT) == {spec.name for spec in model_columns.PORT}
     assert set(columns.HOST) < {spec.name for spec in model_columns.HOST}
-
-
-class FakeNvml:
-    """pynvml's face with every call failing in a chosen way, or answering with one GPU."""
-
-    def __init__(self, failing: dict[str, int]) -> None:
-        self._failing = failing
-
-    def __getattr__(self, name: str) -> Any:
-        if not name.startswith("nvml"):
-            return getattr(pynvml, name)
-        if not callable(getattr(pynvml, name)):
-            return getattr(pynvml, name)
-        if name in self._failing:
-            return self._raiser(self._failing[name])
-        answers: dict[str, Any] = {
-            "nvmlInit": None,
-            "nvmlShutdown": None,
-            "nvmlDeviceGetCount": 1,
-            "nvmlDeviceGetHandleByIndex": object(),
-            "nvmlDeviceGetPciInfo": SimpleNamespace(busId=b"00000000:0A:00.0"),
-            "nvmlDeviceGetUUID": "GPU-1",
-            "nvmlDeviceGetUtilizationRates": SimpleNamespace(gpu=50, memory=20),
-            "nvmlDeviceGetMemoryInfo": SimpleNamespace(used=1 << 30, total=2 << 30),
-            "nvmlDeviceGetMigMode": [0, 0],
-            "nvmlDeviceGetComputeRunningProcesses": [],
-            "nvmlDeviceGetFieldValues": [],
-        }
-        return lambda *_arguments: answers.get(name, 7)
-
-    @staticmethod
-    def _raiser(code: int) -> Any:
-        def fail(*_arguments: object) -> None:
-            raise pynvml.NVMLError(code)
-
-        return fail
 
 
 CALLS = sorted({name for name in dir(pynvml) if name.startswith("nvmlDeviceGet")})
@@ -139,9 +100,9 @@ def test_kernel_lines_are_dated_by_their_own_stamp(line: str, at: float | None, 
 
 
 def test_only_lines_that_matter_are_kept() -> None:
-    assert kernel_log.MATTERS.search("NVRM: Xid (PCI:0000:05:00): 79, GPU has fallen off the bus.")
-    assert kernel_log.MATTERS.search("Out of memory: Killed process 7")
-    assert not kernel_log.MATTERS.search("audit: type=1400 apparmor")
+    assert kernel_log.matters("NVRM: Xid (PCI:0000:05:00): 79, GPU has fallen off the bus.")
+    assert kernel_log.matters("Out of memory: Killed process 7")
+    assert not kernel_log.matters("audit: type=1400 apparmor")
 
 
 def test_a_refused_log_says_so_and_an_empty_one_does_not() -> None:
@@ -164,33 +125,71 @@ def test_ports_are_read_and_unreadable_counters_say_why(tmp_path: Path) -> None:
     assert infiniband.ports(str(tmp_path / "none")) == []
 
 
-def start(cluster: str, period: float = 0.2) -> "subprocess.Popen[bytes]":
-    """The probe as a login shell on a node would start it, behind a noisy rc file."""
-    options = {"nonce": "feed", "period": period, "cluster": cluster, "node": "n1", "kernel_prefix": ["false"]}
-    command, payload = bootstrap.package_probe(options)
-    command = command.replace("exec python3", f"echo welcome; exec {sys.executable}")
-    process = subprocess.Popen(["/bin/sh", "-c", command], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert process.stdin is not None
-    process.stdin.write(payload)
-    process.stdin.flush()
-    return process
+SATURATED = {
+    "state": "4: ACTIVE",
+    "phys_state": "5: LinkUp",
+    "rate": "400 Gb/sec (4X NDR)",
+    "link_layer": "InfiniBand",
+    "counters/link_downed": "255",
+    "counters/excessive_buffer_overrun_errors": "15",
+    "counters/port_rcv_data": "230539874932483",
+    "counters/symbol_error": "N/A (no PMA)",
+}
 
 
-def read(process: "subprocess.Popen[bytes]", wanted: int, seconds: float = 20.0) -> list[Message]:
+def test_every_counter_of_a_port_is_what_the_kernel_says_or_why_it_says_nothing(tmp_path: Path) -> None:
+    port = tmp_path / "mlx5_0/ports/1"
+    (port / "counters").mkdir(parents=True)
+    for name, text in SATURATED.items():
+        (port / name).write_text(text + "\n")
+    (tmp_path / "mlx5_1").mkdir()
+    (row,) = infiniband.ports(str(tmp_path))
+    cells = dict(zip(columns.PORT, row["cells"], strict=True))
+    assert {name for name, cell in cells.items() if cell == 0} == set()
+    assert (cells["state"], cells["phys_state"], cells["rate"], cells["link_downed"]) == (4, 5, 400, 255)
+    assert (cells["buffer_overrun"], cells["rcv_data"]) == (15, 230539874932483)
+    assert (cells["symbol_error"], cells["xmit_data"]) == ("~not_supported", "~not_supported")
+    assert row["link_layer"] == "InfiniBand"
+
+
+def test_names_that_are_no_text_still_make_a_message_that_can_be_read() -> None:
+    frame = wire.encode({"type": "hello", "hostname": b"n\xff\x01".decode("utf-8", "surrogateescape")}, "feed")
+    (payload,) = FrameReader("feed").feed(b"motd\x01other 12\n" + frame)
+    assert msgspec.json.decode(payload)["hostname"] == "n?\x01"
+
+
+def test_a_reader_that_is_gone_ends_it_although_its_input_goes_on() -> None:
+    process = start(f"t{os.getpid()}c")
+    read(process, 2)
     assert process.stdout is not None
-    frames, found = FrameReader("feed"), list[Message]()
-    deadline = time.monotonic() + seconds
-    while len(found) < wanted and time.monotonic() < deadline:
-        found += [DECODER.decode(payload) for payload in frames.feed(os.read(process.stdout.fileno(), 65536))]
-    return found
-
-
-def end(process: "subprocess.Popen[bytes]") -> None:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.close()
-    process.wait(10)
     process.stdout.close()
+    assert process.wait(10) == 0
+    end(process)
+
+
+def test_the_end_of_its_input_ends_the_child_and_what_follows_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "journalctl").write_text("#!/bin/sh\necho NVRM: Xid\nexec sleep 60\n")
+    (tmp_path / "journalctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    process = start(f"t{os.getpid()}d", prefix=())
+    messages = read(process, 12)
+    assert any(isinstance(one, KernelLines) and one.lines for one in messages)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    assert len(children) == 2
+    end(process)
+    deadline = time.monotonic() + 10
+    while (left := [pid for pid in children if alive(pid)]) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert left == []
+
+
+def alive(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_it_speaks_the_models_messages_and_leaves_when_its_input_ends() -> None:
