@@ -51,4 +51,4 @@ class State(Struct, frozen=True):
     @property
     def explains_reason(self) -> bool:
         """Whether Slurm's reason text is about now; 24.11 and 25.11 keep old ones on healthy nodes."""
-        return self.drain or self.down or self.has("fail", "reboot_requested", "reboot_issued", "maintenance")
+        return self.drain or self.down or self.has("fail", "reboot_requested", "reboot_issued")

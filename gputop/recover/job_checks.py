@@ -17,9 +17,15 @@ def one_job(snap: Snapshot, target: str) -> Job | Refusal:
     if job is None:
         if any(other.array_id == target for other in snap.jobs.values()):
             return Refusal(Refused.STATE, f"{target} is an array: name one task, such as {target}_0")
+        if target != (array := target.partition("_")[0]) and any(
+            other.array_id == array and other.bundle for other in snap.jobs.values()
+        ):
+            return Refusal(Refused.UNKNOWN, f"{target} is not read apart from the waiting tasks of array {array}")
         return Refusal(Refused.GONE, f"Slurm knows no job {target}")
     if job.bundle:
         return Refusal(Refused.STATE, f"{target} stands for {job.tasks} waiting tasks: name one")
+    if "+" in job.id:
+        return Refusal(Refused.STATE, f"{target} is a part of a heterogeneous job, which Slurm handles as a whole only")
     return job
 
 
@@ -38,7 +44,21 @@ def requeue_refusals(job: Job) -> tuple[Refusal, ...]:
 
 def marking(job: Job, abilities: Abilities | None, action_id: str, note: str) -> tuple[Send, ...]:
     """Our mark in AdminComment, where it is empty or ours and this account may write it."""
-    may = abilities is not None and abilities.marks is Ability.YES
-    if not may or (job.admin_comment and not is_ours(job.admin_comment)):
+    if _unmarked(job, abilities):
         return ()
     return (Send(MarkJob(job.id, mark(action_id, note)), optional=True),)
+
+
+def mark_effects(job: Job, abilities: Abilities | None) -> tuple[str, ...]:
+    """Where our mark is found later, when it cannot be on the job."""
+    why = _unmarked(job, abilities)
+    return (f"Only the ledger will say that gputop did it: {why}.",) if why else ()
+
+
+def _unmarked(job: Job, abilities: Abilities | None) -> str:
+    """Why the job cannot carry our mark; "" when it can."""
+    if job.admin_comment and not is_ours(job.admin_comment):
+        return f"its AdminComment is somebody else's ({job.admin_comment})"
+    if abilities is None or abilities.marks is not Ability.YES:
+        return "this account may not write AdminComment, or it is not known whether it may"
+    return ""

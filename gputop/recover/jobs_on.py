@@ -27,10 +27,10 @@ def listed(jobs: tuple[Job, ...], now: float) -> str:
     return named if len(jobs) <= NAMED else f"{named}; and {len(jobs) - NAMED} more"
 
 
-def nodes_left(snap: Snapshot, partition: str, without: frozenset[str]) -> int:
-    """Nodes of a partition that can take jobs, without these."""
+def nodes_left(snap: Snapshot, partitions: frozenset[str], without: frozenset[str]) -> int:
+    """Nodes of any of these partitions that can take jobs, without some."""
     return sum(
-        partition in node.partitions
+        not partitions.isdisjoint(node.partitions)
         and node.name not in without
         and not node.state.drain
         and node.state.base in ("idle", "mixed", "allocated")

@@ -5,13 +5,19 @@ import re
 from gputop.model.nodes import OUR_PREFIX
 from gputop.model.text import clean
 
-_MARK = re.compile(r"^gputop\[([A-Za-z0-9-]{1,40})\]")
+_ID = re.compile(r"[A-Za-z0-9-]{1,40}")
+_MARK = re.compile(rf"{re.escape(OUR_PREFIX)}{_ID.pattern}\]")
 NOTE_LIMIT = 200
 
 
 def mark(action_id: str, note: str) -> str:
     """gputop[ID]: NOTE."""
     return f"{OUR_PREFIX}{action_id}]: {clean(note, NOTE_LIMIT)}"
+
+
+def fits(action_id: str) -> bool:
+    """Whether an id can stand in a mark and be recognised there."""
+    return _ID.fullmatch(action_id) is not None
 
 
 def is_ours(text: str) -> bool:

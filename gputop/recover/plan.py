@@ -37,6 +37,8 @@ class Send(Struct, frozen=True):
     call: Call
     optional: bool = False
     """A mark: when Slurm refuses it, the action goes on and says so."""
+    left: str = ""
+    """In what state the subject is left when Slurm refuses this call, and what to do then."""
 
 
 class Until(Struct, frozen=True):
@@ -83,6 +85,11 @@ class Plan(Protocol):
     def undo(self) -> Intent | None:
         """What takes it back; None where nothing does."""
         ...
+
+
+def still_moving(subject: Subject | None) -> bool:
+    """Whether no verdict can rest on it yet: it was not in the answer, or its run is still ending."""
+    return subject is None or (isinstance(subject, Job) and subject.completing)
 
 
 def subject_of(snap: Snapshot, intent: Intent) -> Subject | None:

@@ -28,7 +28,7 @@ def plan_for(intent: Intent, abilities: Abilities | None) -> Plan:
         case Kind.HOLD:
             return Hold(intent, abilities)
         case Kind.RELEASE:
-            return Release(intent)
+            return Release(intent, abilities)
         case Kind.CANCEL:
             return Cancel(intent)
         case _:

@@ -10,7 +10,8 @@ from gputop.model.calls import Call
 from gputop.model.snapshot import Snapshot
 from gputop.recover.fingerprint import fingerprint
 from gputop.recover.gate import refusals
-from gputop.recover.plan import Send, subject_of
+from gputop.recover.marks import fits
+from gputop.recover.plan import Plan, Send, subject_of
 from gputop.recover.plans import plan_for
 
 LIFETIME = 600.0
@@ -40,7 +41,7 @@ def propose(
     plan = plan_for(intent, snap.abilities)
     subject = subject_of(snap, intent)
     stages = plan.stages(subject, proposal_id) if subject is not None else ()
-    stopped = refusals(plan, snap, now, ledger_trouble=ledger_trouble)
+    stopped = _held_back(proposal_id, plan, snap, now, ledger_trouble)
     try:
         commands = tuple(shlex.join(argv(stage.call)) for stage in stages if isinstance(stage, Send))
     except ValueError as error:
@@ -61,6 +62,13 @@ def propose(
     )
 
 
+def _held_back(proposal_id: str, plan: Plan, snap: Snapshot, now: float, trouble: str) -> tuple[Refusal, ...]:
+    held = refusals(plan, snap, now, ledger_trouble=trouble)
+    if fits(proposal_id):
+        return held
+    return (*held, Refusal(Refused.STATE, "the card's id cannot stand in a reason: letters, digits and - only"))
+
+
 def redraw(proposal: Proposal, snap: Snapshot, now: float, *, ledger_trouble: str) -> Proposal:
     """An open card as it is now; stale for ever once its subject changed or its time is up."""
     if proposal.state is not ProposalState.OPEN:
@@ -69,7 +77,8 @@ def redraw(proposal: Proposal, snap: Snapshot, now: float, *, ledger_trouble: st
         return msgspec.structs.replace(proposal, state=ProposalState.STALE)
     plan = plan_for(proposal.intent, snap.abilities)
     mistyped = tuple(one for one in proposal.refusals if one.guard is Refused.TYPED)
-    stopped = (*refusals(plan, snap, now, ledger_trouble=ledger_trouble), *mistyped)
-    if stopped == proposal.refusals:
+    stopped = (*_held_back(proposal.id, plan, snap, now, ledger_trouble), *mistyped)
+    effects = plan.effects(snap, now)
+    if stopped == proposal.refusals and effects == proposal.effects:
         return proposal
-    return msgspec.structs.replace(proposal, refusals=stopped)
+    return msgspec.structs.replace(proposal, refusals=stopped, effects=effects)

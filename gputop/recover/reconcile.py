@@ -7,12 +7,12 @@ from gputop.model.calls import Scheduler
 from gputop.model.clock import Clock
 from gputop.model.errors import SourceError
 from gputop.model.jobs import Job
-from gputop.recover.ledger import Ledger
-from gputop.recover.plan import Look, Sight, Subject, Until
+from gputop.recover.ledger import Ledger, LedgerError
+from gputop.recover.plan import Look, Sight, Subject, Until, still_moving
 from gputop.recover.plans import plan_for
 
 SETTLE_SECONDS = 60.0
-"""A call that was sent less than this ago may still take effect."""
+"""A call that was sent less than this ago may still take effect; its action is looked at again later."""
 
 
 async def reconcile(ledger: Ledger, scheduler: Scheduler, clock: Clock) -> tuple[Action, ...]:
@@ -20,9 +20,12 @@ async def reconcile(ledger: Ledger, scheduler: Scheduler, clock: Clock) -> tuple
     closed = []
     for action in ledger.open_actions():
         try:
-            outcome, says = await _settle(action, ledger, scheduler, clock)
+            settled = await _settle(action, ledger, scheduler, clock)
         except SourceError:
             continue
+        if settled is None:
+            continue
+        outcome, says = settled
         now = clock.now()
         step = Step(at=now, phase=Phase.CLOSED, says=f"after a restart: {outcome}: {says}")
         done = msgspec.structs.replace(
@@ -30,13 +33,17 @@ async def reconcile(ledger: Ledger, scheduler: Scheduler, clock: Clock) -> tuple
         )
         if outcome is Outcome.CONFIRMED:
             done = msgspec.structs.replace(done, undo=plan_for(action.intent, None).undo())
-        ledger.step(action.id, step)
-        ledger.close_action(done)
+        try:
+            ledger.step(action.id, step)
+            ledger.close_action(done)
+        except LedgerError:
+            continue
         closed.append(done)
     return tuple(closed)
 
 
-async def _settle(action: Action, ledger: Ledger, scheduler: Scheduler, clock: Clock) -> tuple[Outcome, str]:
+async def _settle(action: Action, ledger: Ledger, scheduler: Scheduler, clock: Clock) -> tuple[Outcome, str] | None:
+    """How it ended; None while it may still go either way."""
     sent_at = ledger.last_sent(action.id)
     before = ledger.before(action.id)
     if sent_at is None or before is None:
@@ -52,8 +59,10 @@ async def _settle(action: Action, ledger: Ledger, scheduler: Scheduler, clock: C
         return Outcome.CONFIRMED, final.says
     left = f"; the job is left held: scontrol release {subject.id}" if isinstance(subject, Job) and subject.held else ""
     if final.sight is Sight.NOT_YET and clock.now() - sent_at < SETTLE_SECONDS:
-        return Outcome.UNKNOWN, f"the engine ended in mid-action; now {final.says}{left}"
-    return Outcome.CONTRADICTED, f"the engine ended in mid-action; now {final.says}{left}"
+        return None
+    certain = final.sight is Sight.WRONG or not still_moving(subject)
+    outcome = Outcome.CONTRADICTED if certain else Outcome.UNKNOWN
+    return outcome, f"the engine ended in mid-action; now {final.says}{left}"
 
 
 async def _read(action: Action, scheduler: Scheduler) -> Subject | None:

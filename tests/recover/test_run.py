@@ -7,34 +7,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gputop.model.actions import Action, Intent, Kind, Outcome, Phase, Proposal, ProposalState, Refused
+from gputop.model.actions import Action, Intent, Kind, Outcome, Phase, ProposalState, Refused
 from gputop.model.calls import Answer, AnswerKind, Call, UpdateJob
-from gputop.model.nodes import Reason
 from gputop.model.states import State
-from gputop.recover.executor import Executor
 from gputop.recover.fingerprint import fingerprint
 from gputop.recover.ledger import AlreadyTaken, Ledger, LedgerError
 from gputop.recover.proposals import propose, redraw
 from gputop.recover.reconcile import reconcile
+from tests.recover.run import EVERY_KIND, FOREIGN, OURS, act, card_for, executor, reopened
 from tests.recover.world import NOW, World, job, node
-
-FOREIGN = Reason(text="bad fan", owner="mallory", at=NOW)
-OURS = Reason(text="gputop[abc]: x", owner="root", at=NOW)
-
-
-def card_for(world: World, intent: Intent, card_id: str = "c1") -> Proposal:
-    return propose(card_id, intent, world.snapshot(), world.clock.now(), by="ann", argv=world.argv, ledger_trouble="")
-
-
-def executor(world: World, ledger: Ledger) -> Executor:
-    return Executor(
-        scheduler=world,
-        ledger=ledger,
-        clock=world.clock,
-        report=lambda _action: None,
-        seen_nodes=lambda _nodes: None,
-        seen_jobs=lambda _jobs: None,
-    )
 
 
 @pytest.fixture
@@ -42,28 +23,7 @@ def ledger(tmp_path: Path) -> Ledger:
     return Ledger(tmp_path / "ledger.sqlite")
 
 
-async def act(world: World, ledger: Ledger, intent: Intent, card_id: str = "c1") -> Action:
-    card = card_for(world, intent, card_id)
-    assert not card.refusals, card.refusals
-    runner = executor(world, ledger)
-    return await runner.run(runner.reserve(card, "ann"), card, world.snapshot())
-
-
-INTENTS = [
-    pytest.param(Intent(kind=Kind.DRAIN, target="gpu1"), World, id="drain"),
-    pytest.param(
-        Intent(kind=Kind.RESUME, target="gpu1"), lambda: World((node(state="idle+drain", reason=OURS),)), id="resume"
-    ),
-    pytest.param(Intent(kind=Kind.REQUEUE, target="7"), World, id="requeue"),
-    pytest.param(Intent(kind=Kind.REQUEUE_EXCLUDING, target="7", exclude=("gpu1",)), World, id="requeue excluding"),
-    pytest.param(Intent(kind=Kind.HOLD, target="7"), lambda: World(jobs=(job(state="pending", nodes=()),)), id="hold"),
-    pytest.param(
-        Intent(kind=Kind.RELEASE, target="7"),
-        lambda: World(jobs=(job(state="pending", nodes=(), priority=0, reason="JobHeldAdmin"),)),
-        id="release",
-    ),
-    pytest.param(Intent(kind=Kind.CANCEL, target="7"), World, id="cancel"),
-]
+INTENTS = [pytest.param(intent, make, id=name) for name, intent, make in EVERY_KIND]
 
 
 @pytest.mark.parametrize(("intent", "make"), INTENTS)
@@ -72,6 +32,7 @@ async def test_every_kind_is_confirmed_by_a_fresh_look(intent: Intent, make: typ
     action = await act(world, ledger, intent)
     assert action.outcome is Outcome.CONFIRMED, action.says
     assert [step.phase for step in action.steps][:2] == [Phase.ASKED, Phase.ACCEPTED]
+    ledger = reopened(ledger)
     assert ledger.open_actions() == ()
     assert ledger.recent(5)[0].outcome is Outcome.CONFIRMED
 

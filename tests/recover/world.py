@@ -23,6 +23,7 @@ from gputop.model.calls import (
 from gputop.model.errors import SourceDown
 from gputop.model.jobs import Job, JobLayout
 from gputop.model.nodes import Node, Reason
+from gputop.model.reading import Unknown, Why
 from gputop.model.snapshot import About, Snapshot, Source
 from gputop.model.states import State
 from gputop.sources.slurm.calls import argv
@@ -66,7 +67,10 @@ def job(job_id: str = "7", state: str = "running", **more: object) -> Job:
 
 
 class World:
-    """Implements Scheduler; `fail` may raise or answer in its place, `plugin` changes exclude lists."""
+    """Implements Scheduler; only the snapshot knows the nodes' boot times.
+
+    `fail` may raise, or answer in its place; `plugin` changes exclude lists, as a submit plugin does.
+    """
 
     def __init__(self, nodes: tuple[Node, ...] = (), jobs: tuple[Job, ...] = ()) -> None:
         self.clock = Clock()
@@ -76,6 +80,7 @@ class World:
         self.ending: dict[str, float] = {}
         self.ended_at: dict[str, float] = {}
         self.down = False
+        self.completing = COMPLETING
         self.fail: Callable[[Call], Answer | None] = lambda _call: None
         self.plugin: Callable[[tuple[str, ...]], tuple[str, ...]] = lambda listed: listed
 
@@ -96,6 +101,11 @@ class World:
     def _alter(self, job_id: str, **changes: object) -> None:
         self.job_table[job_id] = msgspec.structs.replace(self.job_table[job_id], **changes)
 
+    def forget(self, job_id: str) -> None:
+        """MinJobAge is over."""
+        self.job_table.pop(job_id)
+        self.ending.pop(job_id, None)
+
     def _tick(self) -> None:
         for job_id, at in list(self.ending.items()):
             if self.clock.now() >= at:
@@ -111,7 +121,8 @@ class World:
     async def nodes(self) -> tuple[Node, ...]:
         if self.down:
             raise SourceDown("slurmctld", "no answer")
-        return tuple(self.node_table.values())
+        unread = Unknown(Why.NOT_READ)
+        return tuple(msgspec.structs.replace(one, boot_time=unread) for one in self.node_table.values())
 
     async def jobs(self) -> tuple[Job, ...]:
         self._tick()
@@ -161,7 +172,7 @@ class World:
             case RequeueJob(job=job_id, hold=hold):
                 restarts = self.job_table[job_id].restarts + 1
                 why = "job requeued in held state" if hold else "BeginTime"
-                self.ending[job_id] = self.clock.now() + COMPLETING
+                self.ending[job_id] = self.clock.now() + self.completing
                 priority = 0 if hold else 100
                 self._alter(job_id, state=State("completing"), restarts=restarts, reason=why, priority=priority)
             case UpdateJob(job=job_id, excluded=excluded, start_now=start_now):

@@ -22,13 +22,19 @@ class Cancel(Struct, frozen=True):
             return (job,)
         if job.ended:
             return (Refusal(Refused.DONE, f"{job.id} has ended already: {job.state.base}"),)
+        if job.completing:
+            return (Refusal(Refused.DONE, f"{job.id} is ending already: {job.state}"),)
         return ()
 
     def effects(self, snap: Snapshot, now: float) -> tuple[str, ...]:
         job = snap.jobs.get(self.intent.target)
         if job is None:
             return ()
-        return (f"{describe(job, now)} is killed and does not come back.", "A cancel cannot be undone.")
+        words = describe(job, now)
+        return (
+            f"{words[:1].upper()}{words[1:]} {'never runs' if job.pending else 'is killed'} and does not come back.",
+            "A cancel cannot be undone.",
+        )
 
     def typed(self, snap: Snapshot) -> str:
         return WORD

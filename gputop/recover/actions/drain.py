@@ -37,7 +37,9 @@ class Drain(Struct, frozen=True):
             return ()
         jobs = running_on(snap, node.name)
         running = f"{plural(len(jobs), 'job')} on it may finish: {listed(jobs, now)}" if jobs else "no job runs on it"
-        left = [f"{name} keeps {nodes_left(snap, name, frozenset({node.name}))}" for name in node.partitions]
+        left = [
+            f"{name} keeps {nodes_left(snap, frozenset({name}), frozenset({node.name}))}" for name in node.partitions
+        ]
         return (
             f"{node.name} takes no new jobs; {plural(node.gpus, 'GPU')} leave service once it is empty.",
             f"{running[:1].upper()}{running[1:]}.",

@@ -6,7 +6,7 @@ from gputop.model.actions import Intent, Kind, Refusal, Refused
 from gputop.model.calls import Abilities, HoldJob
 from gputop.model.jobs import Job
 from gputop.model.snapshot import Snapshot
-from gputop.recover.job_checks import marking, one_job
+from gputop.recover.job_checks import mark_effects, marking, one_job
 from gputop.recover.jobs_on import describe
 from gputop.recover.plan import Look, Send, Sight, Stage, Subject, Until
 
@@ -30,7 +30,12 @@ class Hold(Struct, frozen=True):
         job = snap.jobs.get(self.intent.target)
         if job is None:
             return ()
-        return (f"{describe(job, now)} waits until it is released; its owner cannot release it.", "Undone by release.")
+        words = describe(job, now)
+        return (
+            f"{words[:1].upper()}{words[1:]} waits until it is released; its owner cannot release it.",
+            "Undone by release.",
+            *mark_effects(job, self.abilities),
+        )
 
     def typed(self, snap: Snapshot) -> str:
         return ""
@@ -44,7 +49,8 @@ class Hold(Struct, frozen=True):
                 return Look(Sight.NOT_YET, "the job is not in Slurm's answer")
             words = f"job {subject.id} is {subject.state} ({subject.reason})"
             if not subject.pending:
-                return Look(Sight.WRONG, f"{words}: it left the queue first")
+                lift = f"the hold waits for its next requeue: scontrol release {subject.id}"
+                return Look(Sight.WRONG, f"{words}: it left the queue first; {lift}")
             return Look(Sight.THERE if subject.held else Sight.NOT_YET, words)
 
         marks = marking(before, self.abilities, action_id, self.intent.note or "held by hand")

@@ -8,12 +8,13 @@ from gputop.model.actions import Intent, Refusal
 from gputop.model.calls import Abilities, RequeueJob, UpdateJob
 from gputop.model.jobs import Job
 from gputop.model.snapshot import Snapshot
-from gputop.recover.job_checks import BEGIN_TIME, marking, one_job, requeue_refusals
+from gputop.recover.job_checks import BEGIN_TIME, mark_effects, marking, one_job, requeue_refusals
 from gputop.recover.jobs_on import describe
 from gputop.recover.plan import Look, Pause, Send, Sight, Stage, Subject, Until
 
 END_SECONDS = 60.0
 """Until a run has ended: KillWait is 30 s by default, and Slurm takes its time after it."""
+ENDING = "it may still be ending its run"
 START_SECONDS = 20.0
 CREDENTIAL = Pause(2.5, "a run that starts within a second of its end is refused by the node, and the job dies of it")
 """slurmd takes the new run's credential for the revoked one when both carry the same second (seen on 22.05)."""
@@ -29,7 +30,7 @@ class Requeue(Struct, frozen=True):
 
     def effects(self, snap: Snapshot, now: float) -> tuple[str, ...]:
         job = snap.jobs.get(self.intent.target)
-        return () if job is None else requeue_effects(job, now)
+        return () if job is None else requeue_effects(job, self.abilities, now)
 
     def typed(self, snap: Snapshot) -> str:
         return ""
@@ -52,9 +53,9 @@ class Requeue(Struct, frozen=True):
 
         return (
             Send(RequeueJob(target)),
-            Until(END_SECONDS, waiting(restarts), "it may still be ending its run"),
+            Until(END_SECONDS, ended(restarts), f"{ENDING}, and waits two minutes more then"),
             CREDENTIAL,
-            Send(UpdateJob(target, start_now=True)),
+            Send(UpdateJob(target, start_now=True), left="it waits about two minutes before it may start"),
             *marking(before, self.abilities, action_id, self.intent.note or "requeued by hand"),
             Until(START_SECONDS, again),
         )
@@ -63,26 +64,28 @@ class Requeue(Struct, frozen=True):
         return None
 
 
-def requeue_effects(job: Job, now: float) -> tuple[str, ...]:
+def requeue_effects(job: Job, abilities: Abilities | None, now: float) -> tuple[str, ...]:
     """What a requeue costs its owner."""
     lost = f"The run of {describe(job, now)} ends; what it did since its last checkpoint is lost."
-    if not job.running:
+    if job.ended:
         lost = f"{describe(job, now)[:1].upper()}{describe(job, now)[1:]} runs again; it is {job.state.base} now."
     return (
         lost,
         f"It goes back to the queue and starts when nodes are free; restarts so far: {job.restarts}.",
         "A requeue cannot be undone.",
+        *mark_effects(job, abilities),
     )
 
 
-def waiting(restarts: int) -> Callable[[Subject | None], Look]:
-    """A check: the run has ended, and the job waits with one restart more."""
+def ended(restarts: int) -> Callable[[Subject | None], Look]:
+    """A check: the run has ended, and the job has one restart more; it waits, or a site lets it start at once."""
 
     def check(subject: Subject | None) -> Look:
         if not isinstance(subject, Job):
             return Look(Sight.NOT_YET, "the job is not in Slurm's answer")
         words = f"job {subject.id} is {subject.state}, restarts {subject.restarts}"
-        return Look(Sight.THERE if subject.restarts > restarts and subject.pending else Sight.NOT_YET, words)
+        again = subject.restarts > restarts and (subject.pending or subject.running) and not subject.completing
+        return Look(Sight.THERE if again else Sight.NOT_YET, words)
 
     return check
 

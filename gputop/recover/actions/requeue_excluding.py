@@ -10,10 +10,11 @@ from gputop.model.snapshot import Snapshot
 from gputop.recover.actions.requeue import (
     CREDENTIAL,
     END_SECONDS,
+    ENDING,
     START_SECONDS,
     died_at_once,
+    ended,
     requeue_effects,
-    waiting,
 )
 from gputop.recover.job_checks import BAD, BEGIN_TIME, marking, one_job, requeue_refusals
 from gputop.recover.jobs_on import nodes_left
@@ -37,9 +38,11 @@ class RequeueExcluding(Struct, frozen=True):
             return (Refusal(Refused.GONE, f"not among Slurm's nodes: {', '.join(unknown)}"),)
         if asked := [name for name in exclude if name in job.required]:
             return (Refusal(Refused.STATE, f"the job asks for {', '.join(asked)} by name: it could never start"),)
-        before = () if isinstance(job.excluded, Unknown) else job.excluded
+        if isinstance(job.excluded, Unknown):
+            words = f"what {job.id} excludes already would be lost, since it cannot be read: {job.excluded}"
+            return (Refusal(Refused.UNKNOWN, words),)
         needed = len(job.nodes or job.last_nodes)
-        left = nodes_left(snap, job.partition.split(",")[0], frozenset((*exclude, *before)))
+        left = nodes_left(snap, frozenset(job.partition.split(",")), frozenset((*exclude, *job.excluded)))
         if left < needed:
             return (Refusal(Refused.STATE, f"{left} nodes in service would be left, and the job needs {needed}"),)
         return ()
@@ -49,17 +52,20 @@ class RequeueExcluding(Struct, frozen=True):
         if job is None:
             return ()
         names = ", ".join(self.intent.exclude)
-        return (*requeue_effects(job, now), f"It keeps away from {names}, beside what it excludes already.")
+        return (
+            *requeue_effects(job, self.abilities, now),
+            f"It keeps away from {names}, beside what it excludes already.",
+        )
 
     def typed(self, snap: Snapshot) -> str:
         return ""
 
     def stages(self, before: Subject, action_id: str) -> tuple[Stage, ...]:
-        if not isinstance(before, Job):
+        if not isinstance(before, Job) or isinstance(before.excluded, Unknown):
             return ()
         target, wanted = self.intent.target, frozenset(self.intent.exclude)
-        old = () if isinstance(before.excluded, Unknown) else before.excluded
-        merged = tuple(dict.fromkeys((*old, *self.intent.exclude)))
+        names = ", ".join(self.intent.exclude)
+        merged = tuple(dict.fromkeys((*before.excluded, *self.intent.exclude)))
 
         def listed(subject: Subject | None) -> Look:
             if not isinstance(subject, Job) or isinstance(subject.excluded, Unknown):
@@ -75,21 +81,24 @@ class RequeueExcluding(Struct, frozen=True):
                 return Look(Sight.WRONG, f"{words}: it started and ended at once")
             if BAD in subject.reason:
                 return Look(Sight.WRONG, f"{words}: no node is left for it; clear its exclude list")
-            if isinstance(subject.excluded, Unknown) or not wanted <= set(subject.excluded):
-                return Look(Sight.WRONG, f"{words}: its exclude list no longer holds {', '.join(sorted(wanted))}")
-            if subject.held or (subject.pending and subject.reason == BEGIN_TIME):
+            waits = subject.completing or subject.held or (subject.pending and subject.reason == BEGIN_TIME)
+            if waits or subject.restarts <= before.restarts:
                 return Look(Sight.NOT_YET, words)
-            return Look(Sight.THERE if subject.restarts > before.restarts else Sight.NOT_YET, words)
+            if isinstance(subject.excluded, Unknown):
+                return Look(Sight.NOT_YET, f"{words}; its exclude list cannot be read: {subject.excluded}")
+            if not wanted <= set(subject.excluded):
+                return Look(Sight.WRONG, f"{words}: its exclude list does not hold {names}")
+            return Look(Sight.THERE, words)
 
         held = f"the job is left held: scontrol release {target}"
         return (
             Send(RequeueJob(target, hold=True)),
-            Until(END_SECONDS, waiting(before.restarts), "it may still be ending its run, and will be held then"),
+            Until(END_SECONDS, ended(before.restarts), f"{ENDING}, and is held then: scontrol release {target}"),
             CREDENTIAL,
-            Send(UpdateJob(target, excluded=merged, start_now=True)),
+            Send(UpdateJob(target, excluded=merged, start_now=True), left=held),
             Until(10.0, listed, f"a plugin of the site may have changed the list; {held}"),
-            *marking(before, self.abilities, action_id, self.intent.note or f"requeued without {','.join(wanted)}"),
-            Send(ReleaseJob(target)),
+            *marking(before, self.abilities, action_id, self.intent.note or f"requeued without {names}"),
+            Send(ReleaseJob(target), left=held),
             Until(START_SECONDS, released, held),
         )
 

@@ -18,7 +18,7 @@ class Resume(Struct, frozen=True):
         if node is None:
             return (Refusal(Refused.GONE, f"{self.intent.target} is not among Slurm's nodes"),)
         if not (node.state.drain or node.state.down or node.state.has("fail")):
-            return (Refusal(Refused.DONE, f"{node.name} is in service: {node.state}"),)
+            return (Refusal(Refused.DONE, f"nothing keeps {node.name} out of service: it is {node.state}"),)
         return ()
 
     def effects(self, snap: Snapshot, now: float) -> tuple[str, ...]:
