@@ -5,9 +5,10 @@ PY := .venv/bin/python
 PYTHON ?= $(shell for p in /usr/bin/python3 python3; do $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 N ?= 16
 
-.PHONY: help test quick lint bench screenshots lab format clean system
+.PHONY: help demo test quick lint bench screenshots lab format clean system
 
 help:
+	@echo "make demo    set up, then open the screen on a simulated cluster ; DEMO=\"--nodes 2048\" for a large one"
 	@echo "make test    set up, then run every check and test (lab tests need root on Debian)"
 	@echo "make quick   the checks and the tests that need no lab, in under a minute"
 	@echo "make lab     bring up a real Slurm with N=$(N) GPU nodes on this machine, until Ctrl-C"
@@ -27,12 +28,15 @@ system:
 	  echo "not root on Debian: no system packages installed, lab tests will be skipped"; \
 	fi
 
-.venv/ready: pyproject.toml constraints.txt | system
+.venv/ready: pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "gputop needs Python 3.11 or newer as python3"; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "$(PYTHON) has no venv: apt-get install python3-venv"; exit 1; }
 	@test -x $(PY) || $(PYTHON) -m venv .venv
 	$(PY) -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
+
+demo: .venv/ready
+	@.venv/bin/gputop demo $(DEMO)
 
 lint: .venv/ready
 	.venv/bin/ruff check .
@@ -47,13 +51,13 @@ test: system lint
 	$(PY) -m pytest -q -n 2 -m "not lab"
 	$(PY) -m pytest -q -m lab
 
-bench: .venv/ready
+bench: system .venv/ready
 	$(PY) -m tests.bench
 
 screenshots: .venv/ready
 	$(PY) -m tests.screens
 
-lab: .venv/ready
+lab: system .venv/ready
 	$(PY) -m tests.lab up -n $(N)
 
 format: .venv/ready

@@ -64,6 +64,23 @@ def parser() -> argparse.ArgumentParser:
     doctor.add_argument("--json", action="store_true")
     doctor.set_defaults(run=_doctor)
 
+    demo = commands.add_parser(
+        "demo",
+        help="a simulated cluster to try everything on",
+        description="Starts a simulated Slurm GPU cluster on this machine and opens the screen on it. Nothing leaves "
+        "the machine; everything is gone afterwards.",
+    )
+    demo.add_argument("--nodes", type=int, metavar="N", help="how many nodes; default: as the scenario says, mostly 64")
+    demo.add_argument("--scenario", default="guided", metavar="NAME|FILE", help="what goes wrong; default: guided")
+    demo.add_argument("--seed", type=int, default=1, metavar="S", help="the same seed gives the same day; default: 1")
+    demo.add_argument(
+        "--headless",
+        action="store_true",
+        help="no screen: play the scenario with its right reactions in virtual time, and print events as JSON lines",
+    )
+    demo.add_argument("--list", action="store_true", help="name the scenarios that come with gputop")
+    demo.set_defaults(run=_demo)
+
     config = commands.add_parser("config", help="the configuration")
     configs = config.add_subparsers(required=True, metavar="WHAT")
     for name, what in (("show", "what is in force, and from where"), ("check", "whether it is valid")):
@@ -179,6 +196,49 @@ def _doctor(arguments: argparse.Namespace) -> int:
     from gputop.engine.doctor import doctor
 
     return _run(doctor(find_config(arguments.config), arguments.cluster, as_json=arguments.json))
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    from gputop.demo.scenario import load_scenario, parse_scenario, shipped
+
+    if arguments.list:
+        for name, text in shipped().items():
+            print(f"{name:<16} {parse_scenario(text, name).about}")
+        return Exit.OK
+    scenario = load_scenario(arguments.scenario)
+    nodes = scenario.nodes if arguments.nodes is None else arguments.nodes
+    if not scenario.least_nodes <= nodes <= 4096:
+        raise ConfigError(f"--nodes: scenario {scenario.name} goes with {scenario.least_nodes} to 4096; got {nodes}")
+    if arguments.headless:
+        import msgspec
+
+        from gputop.demo.headless import play
+
+        play(scenario, nodes=nodes, seed=arguments.seed, tell=lambda event: print(msgspec.json.encode(event).decode()))
+        return Exit.OK
+    if not sys.stdout.isatty():
+        raise ConfigError("the screen needs a terminal; for scripts there is gputop demo --headless")
+    return _demo_screen(arguments, nodes)
+
+
+def _demo_screen(arguments: argparse.Namespace, nodes: int) -> int:
+    from gputop.config import find_config, load_config
+    from gputop.demo.guide import Guide
+    from gputop.demo.live import Demo
+    from gputop.demo.scenario import load_scenario
+    from gputop.engine.launch import EngineFeed
+    from gputop.tui.app import run
+
+    theme = load_config(find_config(arguments.config)).screen.theme or None
+    record = Path(arguments.record) if arguments.record else None
+    say(f"starting a simulated cluster of {nodes} nodes")
+    demo = Demo.start(arguments.scenario, nodes=nodes, seed=arguments.seed)
+    try:
+        feed = EngineFeed(demo.chosen, demo.config, read_only=arguments.read_only, record=record)
+        guide = Guide(load_scenario(arguments.scenario), demo.began)
+        return run(feed, read_only=arguments.read_only, theme=theme, guide=guide.line)
+    finally:
+        demo.close()
 
 
 def _config_show(arguments: argparse.Namespace) -> int:

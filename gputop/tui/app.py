@@ -25,6 +25,7 @@ from gputop.tui.node_detail import NodeScreen
 from gputop.tui.themes import Palette, load_palette
 from gputop.tui.view import View
 
+Guide = Callable[[Snapshot], str]
 LOOK_SECONDS = 0.2
 """Frames are applied as they come and drawn at most so often."""
 
@@ -36,12 +37,19 @@ class GputopApp(App[int]):
     TITLE = "gputop"
 
     def __init__(
-        self, feed: Feed, *, read_only: bool, palette: Palette, monotonic: Callable[[], float] = time.monotonic
+        self,
+        feed: Feed,
+        *,
+        read_only: bool,
+        palette: Palette,
+        guide: Guide | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__()
         self._feed = feed
         self._read_only = read_only
         self._palette = palette
+        self._guide = guide
         self._glyphs = for_terminal()
         self._monotonic = monotonic
         self._received = monotonic()
@@ -97,6 +105,10 @@ class GputopApp(App[int]):
         return View(
             snap=self.snap, now=self.snap.time + passed, live=self._feed.live, can_act=self.can_act, gone=self._gone
         )
+
+    def guidance(self, view: View) -> str:
+        """What a demo says about itself and what to press next; "" on a real cluster."""
+        return self._guide(view.snap) if self._guide is not None else ""
 
     def look(self) -> None:
         """Draws what is open."""
@@ -187,8 +199,8 @@ class GputopApp(App[int]):
         self.exit(0)
 
 
-def run(feed: Feed, *, read_only: bool, theme: str | None) -> int:
-    """Shows the feed until the person leaves; answers with the exit code."""
-    app = GputopApp(feed, read_only=read_only, palette=load_palette(theme))
+def run(feed: Feed, *, read_only: bool, theme: str | None, guide: Guide | None = None) -> int:
+    """Shows the feed until the person leaves; answers with the exit code. guide: a simulated cluster's next step."""
+    app = GputopApp(feed, read_only=read_only, palette=load_palette(theme), guide=guide)
     result = app.run()
     return app.return_code or 0 if result is None else result

@@ -14,6 +14,7 @@ from gputop.tui import action_rows, job_rows, node_rows
 from gputop.tui.base_screen import BaseScreen
 from gputop.tui.footer import KeyLine
 from gputop.tui.glyphs import STYLE, Glyphs
+from gputop.tui.guide_bar import GuideBar
 from gputop.tui.header import Header
 from gputop.tui.heat_map import HeatMap
 from gputop.tui.keys import bindings
@@ -42,6 +43,7 @@ class FleetScreen(BaseScreen):
         super().__init__()
         self._palette = palette
         self._glyphs = glyphs
+        self._guide = GuideBar(palette)
         self._header = Header(palette, glyphs)
         self._map = HeatMap(palette, glyphs)
         self._keys = KeyLine(palette, "fleet")
@@ -56,6 +58,7 @@ class FleetScreen(BaseScreen):
         self._pane = "nodes"
 
     def compose(self) -> ComposeResult:
+        yield self._guide
         yield self._header
         yield Static(id="wrong")
         yield self._map
@@ -72,6 +75,7 @@ class FleetScreen(BaseScreen):
         self._tables["nodes"].focus()
 
     def show(self, view: View) -> None:
+        self._guide.show(self.gputop.guidance(view))
         self._header.show(view)
         self.query_one("#wrong", Static).update(wrong(view, self._palette, self._glyphs, self.size.width - 2))
         self._map.mark(self._tables["nodes"].cursor or "" if self._pane == "nodes" else "")

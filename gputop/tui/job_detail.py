@@ -16,6 +16,7 @@ from gputop.tui import job_rows
 from gputop.tui.base_screen import BaseScreen
 from gputop.tui.footer import KeyLine
 from gputop.tui.glyphs import Glyphs
+from gputop.tui.guide_bar import GuideBar
 from gputop.tui.header import Header
 from gputop.tui.keys import bindings
 from gputop.tui.line_table import Cell, Column, LineTable, Row
@@ -48,11 +49,13 @@ class JobScreen(BaseScreen):
         self._job = job
         self._palette = palette
         self._glyphs = glyphs
+        self._guide = GuideBar(palette)
         self._header = Header(palette, glyphs)
         self._keys = KeyLine(palette, "job")
         self._table = LineTable(COLUMNS, palette, empty="it does not run, or its GPUs were not read")
 
     def compose(self) -> ComposeResult:
+        yield self._guide
         yield self._header
         yield Static(classes="top")
         yield self._table
@@ -62,6 +65,7 @@ class JobScreen(BaseScreen):
         return None if kind.on_node else self._job
 
     def show(self, view: View) -> None:
+        self._guide.show(self.gputop.guidance(view))
         self._header.show(view)
         job = view.snap.jobs.get(self._job)
         self.query_one(".top", Static).update(top(view, self._job, job, self._palette))

@@ -17,6 +17,7 @@ from gputop.model.reading import Unknown
 from gputop.tui.base_screen import BaseScreen
 from gputop.tui.footer import KeyLine
 from gputop.tui.glyphs import STYLE, Glyphs
+from gputop.tui.guide_bar import GuideBar
 from gputop.tui.header import Header
 from gputop.tui.keys import bindings
 from gputop.tui.line_table import Cell, Column, LineTable, Row
@@ -60,11 +61,13 @@ class NodeScreen(BaseScreen):
         self._node = node
         self._palette = palette
         self._glyphs = glyphs
+        self._guide = GuideBar(palette)
         self._header = Header(palette, glyphs)
         self._keys = KeyLine(palette, "node")
         self._table = LineTable(GPU_COLUMNS, palette, empty="no GPU of this node was read")
 
     def compose(self) -> ComposeResult:
+        yield self._guide
         yield self._header
         yield Static(classes="top")
         yield self._table
@@ -76,6 +79,7 @@ class NodeScreen(BaseScreen):
         return self._node if kind.on_node else None
 
     def show(self, view: View) -> None:
+        self._guide.show(self.gputop.guidance(view))
         self._header.show(view)
         self.query_one(".top", Static).update(top(view, self._node, self._palette, self._glyphs))
         rows = gpu_rows(view, self._node, self.gputop.history, self._glyphs)

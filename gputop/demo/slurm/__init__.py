@@ -1,0 +1,1 @@
+"""A simulated slurmctld: it does to the same history what a real one of release 22.05 does, traps included."""
