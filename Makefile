@@ -8,7 +8,7 @@ N ?= 16
 .PHONY: help demo test quick lint bench screenshots lab format clean system
 
 help:
-	@echo "make demo    set up, then open the screen on a simulated cluster ; DEMO=\"--nodes 2048\" for a large one"
+	@echo "make demo    set up, then open the screen on a simulated cluster (a large one: DEMO=\"--nodes 2048\")"
 	@echo "make test    set up, then run every check and test (lab tests need root on Debian)"
 	@echo "make quick   the checks and the tests that need no lab, in under a minute"
 	@echo "make lab     bring up a real Slurm with N=$(N) GPU nodes on this machine, until Ctrl-C"

@@ -67,6 +67,11 @@ class Demo:
         return demo
 
     @property
+    def pid(self) -> int:
+        """The simulator's process."""
+        return self._process.pid
+
+    @property
     def chosen(self) -> Chosen:
         """The cluster as its configuration names it."""
         return choose_cluster(load_config(self.config), NAME)

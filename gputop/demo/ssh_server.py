@@ -110,10 +110,11 @@ class Door(asyncssh.SSHServer):
         if self._connection is not None:
             self._host.connections.discard(self._connection)
 
-    def begin_auth(self, username: str) -> bool:
+    async def begin_auth(self, username: str) -> bool:
         if self._host.denied and self._connection is not None:
             self._connection.send_auth_banner(DENIAL)
-            asyncio.get_running_loop().call_later(0.1, self._connection.abort)
+            await asyncio.sleep(0.05)
+            self._connection.abort()
         return True
 
     def session_requested(self) -> asyncssh.SSHServerSession[bytes]:

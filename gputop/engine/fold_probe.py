@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar, assert_never
+from functools import lru_cache
+from typing import assert_never
 
 import msgspec
-import numpy as np
 
+from gputop.engine.cells import Batch
 from gputop.engine.state import State
 from gputop.model.columns import GPU, HOST, PORT, GpuId, HostId, PortId
 from gputop.model.facts import Fact, LinkChanged
@@ -22,18 +23,14 @@ from gputop.model.hosts import (
     ProcessList,
 )
 from gputop.model.reading import CODE_OF, Reading, Unknown, Why
-from gputop.model.sample import Cell, Driver, GpuRow, Hello, KernelLines, PortRow, ProcessRow, Sample
+from gputop.model.sample import Cell, Driver, Hello, KernelLines, ProcessRow, Sample
 from gputop.model.snapshot import Snapshot
-from gputop.model.table import Codes, Floats, RowId, Table
+from gputop.model.table import Table
 from gputop.model.text import clean
 
-R = TypeVar("R", bound=RowId)
-
-_CODES: dict[str, int] = {"~" + why.replace(" ", "_"): code for why, code in CODE_OF.items()}
 _WHYS: dict[str, Why] = {"~" + why.replace(" ", "_"): why for why in CODE_OF}
-_NOT_READ = CODE_OF[Why.NOT_READ]
-_LOST = CODE_OF[Why.LOST]
-_ERROR = CODE_OF[Why.ERROR]
+_OURS = ("sampled_at", "clock_skew", "expected_gpus", "gpus_read_at")
+"""Host columns that no probe sends."""
 _GPU_NAMES = tuple(spec.name for spec in GPU)
 _HOST_NAMES = tuple(spec.name for spec in HOST)
 _PORT_NAMES = tuple(spec.name for spec in PORT)
@@ -171,53 +168,6 @@ def _number(cell: Cell) -> Reading[float]:
     return float(cell)
 
 
-class Batch:
-    """Cells gathered row by row, and turned into columns at once."""
-
-    def __init__(self, names: tuple[str, ...]) -> None:
-        self._at = {name: k for k, name in enumerate(names)}
-        self._names = names
-        self.rows: list[int] = []
-        self._cells: list[list[Cell]] = []
-
-    def add(self, row: int, columns: Sequence[str], cells: Sequence[Cell], **more: float) -> None:
-        """One row: columns that are not among ours are left out, ours that are missing were not read."""
-        line: list[Cell] = [None] * len(self._names)
-        for name, cell in zip(columns, cells, strict=False):
-            if (k := self._at.get(name)) is not None:
-                line[k] = cell
-        for name, value in more.items():
-            line[self._at[name]] = value
-        self.rows.append(row)
-        self._cells.append(line)
-
-    def lost(self, row: int) -> None:
-        """A GPU that the driver no longer lists."""
-        line: list[Cell] = ["~lost"] * len(self._names)
-        line[self._at["present"]] = 0.0
-        self.rows.append(row)
-        self._cells.append(line)
-
-    def into(self, table: Table[R]) -> Table[R]:
-        """The table with these rows set."""
-        if not self.rows:
-            return table
-        values = np.full((len(self.rows), len(self._names)), np.nan)
-        why = np.zeros(values.shape, np.uint8)
-        for i, line in enumerate(self._cells):
-            for k, cell in enumerate(line):
-                if cell is None:
-                    why[i, k] = _NOT_READ
-                elif isinstance(cell, str):
-                    why[i, k] = _CODES.get(cell, _ERROR)
-                else:
-                    values[i, k] = cell
-        columns: dict[str, tuple[Floats, Codes]] = {
-            name: (values[:, k], why[:, k]) for k, name in enumerate(self._names)
-        }
-        return table.with_values(np.asarray(self.rows, np.intp), columns)
-
-
 def _fold_gpus(snap: Snapshot, hellos: Mapping[str, Hello], passes: Mapping[str, tuple[Sample, float]]) -> Table[GpuId]:
     table = snap.gpu_table
     ids: dict[int, GpuId] = {}
@@ -226,11 +176,12 @@ def _fold_gpus(snap: Snapshot, hellos: Mapping[str, Hello], passes: Mapping[str,
     for name, (sample, _) in passes.items():
         rows = sample.gpus or ()
         seen: set[int] = set()
-        keys = {_gpu_id(name, gpu).key for gpu in rows}
-        free = [row for row in table.rows_of(name) if not table.ids[row].pci and table.ids[row].key not in keys]
-        for gpu in rows:
-            one = _gpu_id(name, gpu)
-            row = table.index.get(one.key, -1)
+        named = [_gpu_id(name, g.index, g.uuid, g.pci, g.name, g.serial, g.vbios) for g in rows]
+        keys = {key for _, key in named}
+        known = table.rows_of(name)
+        free = [row for row in known if not table.ids[row].pci and table.ids[row].key not in keys]
+        for gpu, (one, key) in zip(rows, named, strict=True):
+            row = table.index.get(key, -1)
             if row < 0 and free:
                 row = free.pop(0)
             elif row < 0:
@@ -239,10 +190,10 @@ def _fold_gpus(snap: Snapshot, hellos: Mapping[str, Hello], passes: Mapping[str,
                 ids[row] = one
             seen.add(row)
             batch.add(row, hellos[name].gpu_columns, gpu.cells)
-        for row in table.rows_of(name):
+        for row in known:
             if row not in seen:
                 batch.lost(row)
-        known_rows = len(set(table.rows_of(name)) | seen)
+        known_rows = len(seen.union(known))
         node = snap.nodes.get(name)
         for missing in range(known_rows, node.gpus if node is not None else 0):
             ids[end] = GpuId(node=name, index=-1 - missing)
@@ -251,16 +202,19 @@ def _fold_gpus(snap: Snapshot, hellos: Mapping[str, Hello], passes: Mapping[str,
     return batch.into(table.with_ids(ids))
 
 
-def _gpu_id(node: str, gpu: GpuRow) -> GpuId:
-    return GpuId(
+@lru_cache(maxsize=65_536)
+def _gpu_id(node: str, index: int, uuid: str, pci: str, name: str, serial: str, vbios: str) -> tuple[GpuId, str]:
+    """The cleaned identity and its key; every sample names its GPUs anew, and they seldom change."""
+    one = GpuId(
         node=node,
-        index=gpu.index,
-        uuid=clean(gpu.uuid, 80),
-        pci=clean(gpu.pci, 20).lower(),
-        name=clean(gpu.name, 80),
-        serial=clean(gpu.serial, 40),
-        vbios=clean(gpu.vbios, 40),
+        index=index,
+        uuid=clean(uuid, 80),
+        pci=clean(pci, 20).lower(),
+        name=clean(name, 80),
+        serial=clean(serial, 40),
+        vbios=clean(vbios, 40),
     )
+    return one, one.key
 
 
 def _fold_ports(
@@ -271,8 +225,8 @@ def _fold_ports(
     batch = Batch(_PORT_NAMES)
     for name, (sample, _) in samples.items():
         for port in sample.ports or ():
-            one = _port_id(name, port)
-            row = table.index.get(one.key, -1)
+            one, key = _port_id(name, port.device, port.port, port.link_layer, port.netdev)
+            row = table.index.get(key, -1)
             if row < 0:
                 row, end = end, end + 1
             if row >= len(table) or table.ids[row] != one:
@@ -281,14 +235,16 @@ def _fold_ports(
     return batch.into(table.with_ids(ids))
 
 
-def _port_id(node: str, port: PortRow) -> PortId:
-    return PortId(
+@lru_cache(maxsize=65_536)
+def _port_id(node: str, device: str, port: int, link_layer: str, netdev: str) -> tuple[PortId, str]:
+    one = PortId(
         node=node,
-        device=clean(port.device, 40),
-        port=port.port,
-        link_layer=clean(port.link_layer, 20),
-        netdev=clean(port.netdev, 20),
+        device=clean(device, 40),
+        port=port,
+        link_layer=clean(link_layer, 20),
+        netdev=clean(netdev, 20),
     )
+    return one, one.key
 
 
 def _fold_hosts(
@@ -307,16 +263,14 @@ def _fold_hosts(
     for name, (sample, offset) in samples.items():
         row = index[name]
         sampled_at = sample.mono + offset
-        more = {
-            "sampled_at": sampled_at,
-            "clock_skew": sample.wall - sampled_at,
-            "expected_gpus": float(len(snap.gpu_table.rows_of(name))),
-        }
         read = passes.get(name)
+        read_at: Cell = None
         if read is not None:
             done = read[0].gpus_mono if read[0].gpus_mono is not None else read[0].mono
-            more["gpus_read_at"] = done + read[1]
+            read_at = done + read[1]
         elif isinstance(before := table.at(row, "gpus_read_at"), float):
-            more["gpus_read_at"] = before
-        batch.add(row, hellos[name].host_columns, sample.host, **more)
+            read_at = before
+        expected = float(len(snap.gpu_table.rows_of(name)))
+        ours = (sampled_at, sample.wall - sampled_at, expected, read_at)
+        batch.add(row, (*_OURS, *hellos[name].host_columns), (*ours, *sample.host))
     return batch.into(table)

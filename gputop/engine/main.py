@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -31,6 +32,9 @@ def main() -> int:
     arguments.add_argument("--ready-fd", type=int, default=-1)
     options = arguments.parse_args()
     os.umask(0o077)
+    # What lives long here is many small objects, and hardly any cycle: looking through all of them often costs a tenth.
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
     try:
         chosen = choose_cluster(load_config(find_config(options.config)), options.cluster)
         import uvloop

@@ -25,6 +25,7 @@ SCENARIO = (
     + fault("gpu-lost", "job:train/1/3", at=4.0, reaction=("drain", "requeue-excluding"))
     + fault("foreign-drain", "gpu0006", at=5.0, text="INC7 ram")
     + fault("ssh-dead", "gpu0005", at=6.0)
+    + fault("pam-denied", "gpu0003", at=6.5)
     + fault("ecc", "gpu0004/2", at=7.0)
 )
 NOTICE = 6.0

@@ -7,7 +7,7 @@ from asyncssh.config import SSHClientConfig
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gputop.sources.ssh.config_files import blocks, cut
+from gputop.sources.ssh.config_files import Parts, blocks
 from gputop.sources.ssh.jumps import Hop, chain, read_hop
 
 HOSTS = ("a", "b", "c10", "A")
@@ -30,7 +30,7 @@ def test_a_cut_configuration_answers_as_the_whole_does(
 ) -> None:
     folder = tmp_path_factory.mktemp("config")
     text = "\n".join(lines) + "\n"
-    assert answer(folder / "cut", cut(blocks(text), host), host) == answer(folder / "whole", text, host)
+    assert answer(folder / "cut", Parts(blocks(text)).cut(host), host) == answer(folder / "whole", text, host)
 
 
 def answer(path: Path, text: str, host: str) -> dict[str, object]:
@@ -40,7 +40,7 @@ def answer(path: Path, text: str, host: str) -> dict[str, object]:
 
 def test_blocks_for_others_are_left_out() -> None:
     text = "User x\nHost a\n Port 1\nHost b\n Port 2\nHost *\n Port 3\n"
-    assert cut(blocks(text), "b") == "User x\nHost b\n Port 2\nHost *\n Port 3\n"
+    assert Parts(blocks(text)).cut("b") == "User x\nHost b\n Port 2\nHost *\n Port 3\n"
 
 
 @pytest.mark.parametrize(

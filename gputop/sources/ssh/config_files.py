@@ -43,9 +43,24 @@ def blocks(text: str) -> tuple[Block, ...]:
     return tuple(found)
 
 
-def cut(parts: tuple[Block, ...], host: str) -> str:
-    """What can matter for a host."""
-    return "".join(part.text for part in parts if part.names is None or host in part.names)
+class Parts:
+    """The blocks of one file, found by the hosts that they name."""
+
+    def __init__(self, parts: tuple[Block, ...]) -> None:
+        self._parts = parts
+        self._always = [k for k, part in enumerate(parts) if part.names is None]
+        self._naming: dict[str, list[int]] = {}
+        for k, part in enumerate(parts):
+            for name in part.names or ():
+                self._naming.setdefault(name, []).append(k)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def cut(self, host: str) -> str:
+        """What can matter for a host, in its order."""
+        chosen = sorted((*self._always, *self._naming.get(host, ())))
+        return "".join(self._parts[k].text for k in chosen)
 
 
 class ConfigFiles:
@@ -54,7 +69,7 @@ class ConfigFiles:
     def __init__(self, configured: tuple[str, ...]) -> None:
         """configured stands in for the usual ones, and must be there."""
         self._configured = configured
-        self._read: dict[str, tuple[int, tuple[Block, ...]]] = {}
+        self._read: dict[str, tuple[int, Parts]] = {}
 
     def whole(self) -> list[str]:
         """Every file; raises ConfigParseError for a configured one that cannot be read."""
@@ -78,17 +93,17 @@ class ConfigFiles:
                     continue
                 memory = os.memfd_create("ssh_config")
                 open_files.append(memory)
-                os.write(memory, cut(parts, host).encode("utf-8", "surrogateescape"))
+                os.write(memory, parts.cut(host).encode("utf-8", "surrogateescape"))
                 paths.append(f"/proc/self/fd/{memory}")
             yield paths
         finally:
             for memory in open_files:
                 os.close(memory)
 
-    def _blocks(self, path: str) -> tuple[Block, ...]:
+    def _blocks(self, path: str) -> Parts:
         changed = os.stat(path).st_mtime_ns
         known = self._read.get(path)
         if known is None or known[0] != changed:
-            known = (changed, blocks(Path(path).read_text(encoding="utf-8", errors="surrogateescape")))
+            known = (changed, Parts(blocks(Path(path).read_text(encoding="utf-8", errors="surrogateescape"))))
             self._read[path] = known
         return known[1]

@@ -11,6 +11,7 @@ from asyncssh.known_hosts import SSHKnownHosts
 
 from gputop.model.clock import Clock
 from gputop.sources.ssh.config_files import ConfigFiles
+from gputop.sources.ssh.identities import Identities, names
 from gputop.sources.ssh.jumps import Hop, chain, read_hop
 from gputop.sources.ssh.settings import SshSettings
 
@@ -70,6 +71,7 @@ class Connector:
         self._settings = settings
         self._clock = clock
         self._files = ConfigFiles(settings.config)
+        self._identities = Identities()
         self._bastions: dict[tuple[str, ...], Bastion] = {}
         self._known: dict[tuple[tuple[str, float], ...], SSHKnownHosts] = {}
 
@@ -93,7 +95,7 @@ class Connector:
         more: dict[str, Any] = {}
         try:
             more = {
-                **_identities(options),
+                **self._identities.of(options),
                 "tunnel": through,
                 "known_hosts": self._known_hosts(options),
                 "client_factory": lambda: banner,
@@ -108,7 +110,7 @@ class Connector:
         except asyncssh.ChannelOpenError as error:
             raise Refused(ConnectionError(f"the jump host cannot reach it: {error}"), banner.text) from error
         except asyncssh.PermissionDenied as error:
-            raise Refused(error, banner.text, has_keys=_has_keys(options)) from error
+            raise Refused(error, banner.text, has_keys=self._identities.any(options)) from error
         except (asyncssh.HostKeyNotVerifiable, asyncssh.KeyExchangeFailed) as error:
             raise Refused(error, banner.text, other_key=self._knows(options, hop)) from error
         except (OSError, asyncssh.Error, ValueError) as error:
@@ -151,7 +153,7 @@ class Connector:
         user = config.get("UserKnownHostsFile", list(USER_KNOWN_HOSTS))
         system = config.get("GlobalKnownHostsFile", list(GLOBAL_KNOWN_HOSTS))
         files = []
-        for name in (*_names(user), *_names(system)):
+        for name in (*names(user), *names(system)):
             path = Path(name).expanduser()
             if path.is_file() and os.access(path, os.R_OK):
                 files.append((str(path), path.stat().st_mtime))
@@ -209,30 +211,6 @@ class Connector:
 def _jump(options: asyncssh.SSHClientConnectionOptions) -> str:
     """What ProxyJump says, or ""."""
     return options.tunnel if isinstance(options.tunnel, str) and options.tunnel != "none" else ""
-
-
-def _identities(options: asyncssh.SSHClientConnectionOptions) -> dict[str, Any]:
-    """Which keys are offered. A key file that is configured and not there is passed over, as ssh does."""
-    configured = options.config.get("IdentityFile", None)
-    if configured is None:
-        return {"client_keys": ()}
-    paths = [Path(name).expanduser() for name in _names(configured)]
-    private = [str(path) for path in paths if path.suffix != ".pub" and os.access(path, os.R_OK)]
-    more: dict[str, Any] = {"client_keys": private, "ignore_encrypted": True}
-    if options.config.get("IdentitiesOnly"):
-        public = [path if path.suffix == ".pub" else path.with_name(path.name + ".pub") for path in paths]
-        more["agent_identities"] = [str(path) for path in public if os.access(path, os.R_OK)]
-    return more
-
-
-def _has_keys(options: asyncssh.SSHClientConnectionOptions) -> bool:
-    """Whether there was any key to offer."""
-    tried = asyncssh.SSHClientConnectionOptions(options=options, config=None, **_identities(options))
-    return bool(tried.client_keys) or bool(tried.agent_path)
-
-
-def _names(value: object) -> tuple[str, ...]:
-    return tuple(str(name) for name in value) if isinstance(value, list | tuple) else ()
 
 
 def _import(text: str) -> SSHKnownHosts:

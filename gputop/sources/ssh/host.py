@@ -92,20 +92,7 @@ class HostTask:
             self._say(LinkState.CONNECTING, self._words)
             self._connection = await self._connector.connect(self.host)
             self._heard_at = self._clock.now() + FIRST_SECONDS
-            nonce = new_nonce()
-            command, payload = package_probe(
-                {
-                    "nonce": nonce,
-                    "period": self._settings.period,
-                    "cluster": self._settings.cluster,
-                    "node": self.node,
-                    "kernel_prefix": self._settings.kernel_prefix,
-                }
-            )
-            session = ProbeSession(nonce, self._heard)
-            channel, _ = await self._connection.create_session(lambda: session, command, encoding=None)
-            with contextlib.suppress(OSError):  # closed already: how it ended says why
-                channel.write(payload)
+            session = await self._start_probe(self._connection)
         await session.ended.wait()
         if self._silent:
             return _SILENT
@@ -116,6 +103,24 @@ class HostTask:
             fallback = Fallback(self._connection, self._settings.period, self._clock, self._heard_smi)
             return await fallback.run()
         return no_probe(session.status, session.stderr or session.trouble, session.noise)
+
+    async def _start_probe(self, connection: asyncssh.SSHClientConnection) -> ProbeSession:
+        """A function of its own, so that nobody holds on to 50 KB of program while the session lasts."""
+        nonce = new_nonce()
+        command, payload = package_probe(
+            {
+                "nonce": nonce,
+                "period": self._settings.period,
+                "cluster": self._settings.cluster,
+                "node": self.node,
+                "kernel_prefix": self._settings.kernel_prefix,
+            }
+        )
+        session = ProbeSession(nonce, self._heard)
+        channel, _ = await connection.create_session(lambda: session, command, encoding=None)
+        with contextlib.suppress(OSError):  # closed already: how it ended says why
+            channel.write(payload)
+        return session
 
     def _heard(self, message: Message) -> None:
         self._take(message, "probe")
