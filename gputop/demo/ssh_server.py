@@ -17,6 +17,7 @@ import asyncssh
 
 from gputop.demo import messages
 from gputop.demo.machines import Reach
+from gputop.demo.nvidia_smi import answer
 from gputop.demo.payload import PayloadError, Unpacker, size_of
 from gputop.demo.world import World
 from gputop.model.clock import Clock
@@ -31,9 +32,17 @@ Channel = asyncssh.SSHServerChannel[bytes]
 class Session(asyncssh.SSHServerSession[bytes]):
     """One channel: it reads the payload, then hands over to what the payload asks for."""
 
-    def __init__(self, started: "Callable[[Session, str, dict[str, Any]], None]", unpacker: Unpacker) -> None:
+    def __init__(
+        self,
+        started: "Callable[[Session, str, dict[str, Any]], None]",
+        unpacker: Unpacker,
+        answer: Callable[[str], tuple[int, str] | None] = lambda _command: None,
+    ) -> None:
+        """started takes what the payload asks for; answer gives the status and output of a command of another kind."""
         self._started = started
         self._unpacker = unpacker
+        self._answer = answer
+        self._done: tuple[int, str] | None = None
         self._size = 0
         self._payload = bytearray()
         self._begun = False
@@ -49,8 +58,15 @@ class Session(asyncssh.SSHServerSession[bytes]):
         try:
             self._size = size_of(command)
         except PayloadError:
-            return False
+            self._done = self._answer(command)
+            return self._done is not None
         return True
+
+    def session_started(self) -> None:
+        if self._done is not None and self.channel is not None:
+            status, output = self._done
+            self.channel.write(output.encode())
+            self.channel.exit(status)
 
     def shell_requested(self) -> bool:
         return False
@@ -225,10 +241,7 @@ class SimulatedServers:
             keepalive_interval=0,
             login_timeout=30,
         )
-        self.nodes = [
-            HostServer(_new_key(), lambda node=node: Session(partial(self._probe, node), self._unpacker))  # type: ignore[misc]
-            for node in range(len(world.names))
-        ]
+        self.nodes = [HostServer(_new_key(), partial(self._node_session, node)) for node in range(len(world.names))]
         self.login = HostServer(_new_key(), lambda: Session(self._runner, self._unpacker))
         self._reach = [Reach.UP] * len(world.names)
         self._due: list[tuple[float, int, ProbeTalk]] = []
@@ -239,6 +252,9 @@ class SimulatedServers:
         """Opens every port."""
         for host in (*self.nodes, self.login):
             await host.listen(self._options)
+
+    def _node_session(self, node: int) -> Session:
+        return Session(partial(self._probe, node), self._unpacker, partial(answer, self._world, node))
 
     def _probe(self, node: int, session: Session, program: str, options: dict[str, Any]) -> None:
         if program != "main":

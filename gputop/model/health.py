@@ -101,6 +101,28 @@ def node_health(snap: Snapshot, node: Node, now: float) -> Health:
     return Health(Level.IDLE)
 
 
+_BUSY, _IDLE = Health(Level.BUSY), Health(Level.IDLE)
+_QUIET = {"idle": _IDLE, "allocated": _BUSY, "mixed": _BUSY}
+
+
+def fleet_health(snap: Snapshot, now: float) -> dict[str, Health]:
+    """node_health of every node; most are well, and that is found out quickly."""
+    troubles, links, hosts = gpu_troubles(snap.gpu_table), snap.links, snap.hosts
+    table = snap.host_table
+    limit = 2 * snap.sources["probe"].period if "probe" in snap.sources else 0.0
+    fresh: list[bool] = (now - table["gpus_read_at"].values <= limit).tolist()
+    found: dict[str, Health] = {}
+    for name, node in snap.nodes.items():
+        state, link, host, row = node.state, links.get(name), hosts.get(name), table.index.get(name, -1)
+        quiet = None if state.flags or name in troubles else _QUIET.get(state.base)
+        read = row >= 0 and fresh[row] and host is not None and host.hang is None
+        if quiet is not None and read and link is not None and link.state is LinkState.UP:
+            found[name] = quiet
+        else:
+            found[name] = node_health(snap, node, now)
+    return found
+
+
 def gpu_age(snap: Snapshot, node: str, now: float) -> float | None:
     """Seconds since a node's GPUs were read; None when they never were."""
     row = snap.host_table.index.get(node, -1)

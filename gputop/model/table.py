@@ -57,6 +57,8 @@ class Table(Generic[R]):
     index: Mapping[str, int]
     """Row key -> row number."""
     by_node: Mapping[str, tuple[int, ...]]
+    node_of: Rows
+    """Row number -> place of its node in by_node."""
     columns: Mapping[str, Column]
 
     def __len__(self) -> int:
@@ -103,11 +105,14 @@ class Table(Generic[R]):
                 name: Column(np.concatenate((c.values, values)), np.concatenate((c.why, why)))
                 for name, c in self.columns.items()
             }
+        by_node = _by_node(ids)
+        place = {name: k for k, name in enumerate(by_node)}
         return Table(
             specs=self.specs,
             ids=tuple(ids),
             index={one.key: row for row, one in enumerate(ids)},
-            by_node=_by_node(ids),
+            by_node=by_node,
+            node_of=np.array([place[one.node] for one in ids], np.intp),
             columns=columns,
         )
 
@@ -140,4 +145,11 @@ def _by_node(ids: Sequence[RowId]) -> dict[str, tuple[int, ...]]:
 def empty_table(specs: tuple[Spec, ...]) -> Table[R]:
     """A table with these columns and no rows."""
     none = Column(np.empty(0), np.empty(0, np.uint8))
-    return Table(specs=specs, ids=(), index={}, by_node={}, columns={s.name: none for s in specs})
+    return Table(
+        specs=specs,
+        ids=(),
+        index={},
+        by_node={},
+        node_of=np.empty(0, np.intp),
+        columns={s.name: none for s in specs},
+    )

@@ -6,7 +6,7 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.widgets import ContentSwitcher, Input, Static
+from textual.widgets import ContentSwitcher, Input
 
 from gputop.model.actions import Kind
 from gputop.model.health import Level
@@ -20,6 +20,7 @@ from gputop.tui.heat_map import HeatMap
 from gputop.tui.keys import bindings
 from gputop.tui.line_table import LineTable
 from gputop.tui.replay_bar import ReplayBar
+from gputop.tui.static_text import StaticText
 from gputop.tui.themes import Palette
 from gputop.tui.view import View
 
@@ -60,9 +61,9 @@ class FleetScreen(BaseScreen):
     def compose(self) -> ComposeResult:
         yield self._guide
         yield self._header
-        yield Static(id="wrong")
+        yield StaticText(id="wrong")
         yield self._map
-        yield Static(id="tabs")
+        yield StaticText(id="tabs", fixed=True)
         with ContentSwitcher(initial="nodes"):
             yield from self._tables.values()
         yield Input(placeholder="only rows with …", id="only")
@@ -77,10 +78,10 @@ class FleetScreen(BaseScreen):
     def show(self, view: View) -> None:
         self._guide.show(self.gputop.guidance(view))
         self._header.show(view)
-        self.query_one("#wrong", Static).update(wrong(view, self._palette, self._glyphs, self.size.width - 2))
+        self.query_one("#wrong", StaticText).put(wrong(view, self._palette, self._glyphs, self.size.width - 2))
         self._map.mark(self._tables["nodes"].cursor or "" if self._pane == "nodes" else "")
         self._map.show(view)
-        self.query_one("#tabs", Static).update(self._tab_line(view))
+        self.query_one("#tabs", StaticText).put(self._tab_line(view))
         self._fill(view)
         self._bar.show(self.gputop.replay)
         self._keys.show(can_act=view.can_act, live=view.live)
@@ -90,11 +91,15 @@ class FleetScreen(BaseScreen):
         table = self._tables[self._pane]
         match self._pane:
             case "nodes":
-                table.show(node_rows.node_rows(view, self._glyphs, sort=self._sort["nodes"], only=self._only))
+                nodes = view.snap.nodes
+                keys = node_rows.node_keys(view, sort=self._sort["nodes"], only=self._only)
+                table.show(keys, lambda name: node_rows.node_row(view, nodes[name], self._glyphs))
             case "jobs":
-                table.show(job_rows.job_rows(view, sort=self._sort["jobs"], only=self._only))
+                jobs = view.snap.jobs
+                keys = job_rows.job_keys(view, sort=self._sort["jobs"], only=self._only)
+                table.show(keys, lambda key: job_rows.job_row(view, jobs[key]))
             case "actions":
-                table.show(action_rows.action_rows(view))
+                table.show_rows(action_rows.action_rows(view))
 
     def _tab_line(self, view: View) -> Text:
         counts = {"nodes": len(view.snap.nodes), "jobs": len(view.snap.jobs), "actions": len(view.snap.actions)}

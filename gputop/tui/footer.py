@@ -1,19 +1,19 @@
 """The last line: the keys that do something here."""
 
 from rich.text import Text
-from textual.widgets import Static
 
 from gputop.tui.keys import footer
+from gputop.tui.static_text import StaticText
 from gputop.tui.themes import Palette
 
 
-class KeyLine(Static):
+class KeyLine(StaticText):
     """As many keys as fit, help and quit always."""
 
     DEFAULT_CSS = "KeyLine { height: 1; dock: bottom; padding: 0 1; }"
 
     def __init__(self, palette: Palette, where: str) -> None:
-        super().__init__("")
+        super().__init__(fixed=True)
         self._palette = palette
         self._where = where
 
@@ -32,7 +32,7 @@ class KeyLine(Static):
             room -= size
             parts.append(self._part(key.show, key.label, dangerous=key.dangerous))
         parts.extend(self._part(key.show, key.label, dangerous=False) for key in always)
-        self.update(Text("  ").join(parts))
+        self.put(Text("  ").join(parts))
 
     def _part(self, show: str, label: str, *, dangerous: bool) -> Text:
         word = "bad" if dangerous else "key"

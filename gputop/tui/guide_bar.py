@@ -1,12 +1,12 @@
 """Says that the cluster is simulated, and what to press next; there only in a demo."""
 
 from rich.text import Text
-from textual.widgets import Static
 
+from gputop.tui.static_text import StaticText
 from gputop.tui.themes import Palette
 
 
-class GuideBar(Static):
+class GuideBar(StaticText):
     """At the top of every screen of a demo."""
 
     DEFAULT_CSS = (
@@ -14,13 +14,13 @@ class GuideBar(Static):
     )
 
     def __init__(self, palette: Palette) -> None:
-        super().__init__("")
+        super().__init__()
         self._palette = palette
 
     def show(self, says: str) -> None:
         self.set_class(bool(says), "shown")
         if says:
-            self.update(
+            self.put(
                 Text.assemble(
                     (" SIMULATED ", self._palette["warn"] + self._palette["cursor"]),
                     "  ",

@@ -4,7 +4,6 @@ import time
 
 import numpy as np
 from rich.text import Text
-from textual.widgets import Static
 
 from gputop.model.calls import Ability
 from gputop.model.health import Level
@@ -12,6 +11,7 @@ from gputop.model.hosts import LinkState
 from gputop.model.reading import Unknown
 from gputop.model.snapshot import Source
 from gputop.tui.glyphs import STYLE, Glyphs
+from gputop.tui.static_text import StaticText
 from gputop.tui.themes import Palette
 from gputop.tui.view import View
 from gputop.tui.words import age, watts
@@ -23,13 +23,13 @@ LEVEL_WORDS = {
 }  # fmt: skip
 
 
-class Header(Static):
+class Header(StaticText):
     """Drawn anew with each look; three lines, of which what matters least is left out first."""
 
     DEFAULT_CSS = "Header { height: 3; padding: 0 1; }"
 
     def __init__(self, palette: Palette, glyphs: Glyphs) -> None:
-        super().__init__("")
+        super().__init__(fixed=True)
         self._palette = palette
         self._glyphs = glyphs
 
@@ -40,7 +40,7 @@ class Header(Static):
             join(totals(view, self._palette, self._glyphs), width),
             join(sources(view, self._palette), width),
         ]
-        self.update(Text("\n").join(lines))
+        self.put(Text("\n").join(lines))
 
 
 Part = tuple[Text, int]
@@ -100,7 +100,7 @@ def gpu_totals(view: View, palette: Palette) -> Text:
     """Busy, idle, failing, unknown: unknown are those nobody has read in time."""
     table = view.snap.gpu_table
     expected = sum(node.gpus for node in view.snap.nodes.values())
-    fresh = np.array([not view.gpus_stale(view.ages.get(one.node, (None, None))[1]) for one in table.ids], np.bool_)
+    fresh = view.gpus_fresh
     if not len(table):
         return Text(f"{expected} GPUs, none read yet", palette["unknown"])
     present = (table["present"].values == 1) & fresh
@@ -125,12 +125,11 @@ def gpu_totals(view: View, palette: Palette) -> Text:
 def power(view: View, palette: Palette) -> Text:
     """The sum of what was read in time, and of how many that is."""
     column = view.snap.gpu_table["power"]
-    fresh = {name for name, (_, read) in view.ages.items() if not view.gpus_stale(read)}
-    known = [row for row, one in enumerate(view.snap.gpu_table.ids) if column.why[row] == 0 and one.node in fresh]
-    if not known:
+    known = column.known() & view.gpus_fresh
+    if not known.any():
         return Text("")
     total = float(column.values[known].sum())
-    return Text(f"{watts(total)} of {len(known)} GPUs read", palette["dim"])
+    return Text(f"{watts(total)} of {int(known.sum())} GPUs read", palette["dim"])
 
 
 def jobs(view: View, palette: Palette) -> Text:

@@ -7,7 +7,6 @@ import numpy as np
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.widgets import Static
 
 from gputop.model.actions import Kind
 from gputop.model.jobs import Job
@@ -21,6 +20,7 @@ from gputop.tui.header import Header
 from gputop.tui.keys import bindings
 from gputop.tui.line_table import Cell, Column, LineTable, Row
 from gputop.tui.node_detail import remarks, sparkline
+from gputop.tui.static_text import StaticText
 from gputop.tui.themes import Palette
 from gputop.tui.view import View
 from gputop.tui.words import SHORT, reading, span
@@ -57,7 +57,7 @@ class JobScreen(BaseScreen):
     def compose(self) -> ComposeResult:
         yield self._guide
         yield self._header
-        yield Static(classes="top")
+        yield StaticText(classes="top")
         yield self._table
         yield self._keys
 
@@ -68,8 +68,8 @@ class JobScreen(BaseScreen):
         self._guide.show(self.gputop.guidance(view))
         self._header.show(view)
         job = view.snap.jobs.get(self._job)
-        self.query_one(".top", Static).update(top(view, self._job, job, self._palette))
-        self._table.show([] if job is None else self._gpu_rows(view, job))
+        self.query_one(".top", StaticText).put(top(view, self._job, job, self._palette))
+        self._table.show_rows([] if job is None else self._gpu_rows(view, job))
         self._keys.show(can_act=view.can_act, live=view.live)
 
     def _gpu_rows(self, view: View, job: Job) -> list[Row]:
@@ -82,7 +82,7 @@ class JobScreen(BaseScreen):
     def _gpu_row(self, view: View, row: int, median: float | None) -> Row:
         table = view.snap.gpu_table
         one = table.ids[row]
-        stale = view.gpus_stale(view.ages.get(one.node, (None, None))[1])
+        stale = view.gpus_stale(view.ages(one.node)[1])
 
         def cell(column: str, form: str) -> Cell:
             value = table.at(row, column)

@@ -22,12 +22,12 @@ SORTS = ("state", "job", "user", "gpus")
 _ORDER = {"running": 0, "completing": 1, "configuring": 1, "pending": 2}
 
 
-def job_rows(view: View, *, sort: str, only: str) -> list[Row]:
+def job_keys(view: View, *, sort: str, only: str) -> list[str]:
     """Every job that matches, in the order asked for."""
     jobs = [job for job in view.snap.jobs.values() if matches(job, only)]
     jobs.sort(key=lambda job: (len(job.raw_id), job.raw_id, job.id))
     jobs.sort(key=lambda job: _order(job, sort))
-    return [job_row(view, job) for job in jobs]
+    return [job.id for job in jobs]
 
 
 def _order(job: Job, sort: str) -> tuple[float, str]:

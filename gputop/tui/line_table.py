@@ -1,6 +1,6 @@
 """A table on the Line API: rows by id, only changed lines repainted, a cursor that follows its id."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,6 +15,9 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from gputop.tui.themes import Palette
+
+KEEP_STRIPS = 2000
+"""Painted lines kept for when they come back."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,10 @@ class Row:
 
     key: str
     cells: tuple[Cell, ...]
+
+
+def _no_row(key: str) -> Row:
+    raise KeyError(key)
 
 
 class LineTable(ScrollView, can_focus=True):
@@ -68,7 +75,10 @@ class LineTable(ScrollView, can_focus=True):
         self._columns = tuple(columns)
         self._palette = palette
         self._empty = empty
-        self._rows: tuple[Row, ...] = ()
+        self._keys: tuple[str, ...] = ()
+        self._row_of: Callable[[str], Row] = _no_row
+        self._drawn: dict[int, Row] = {}
+        """Row number -> what was last made of it; only rows that can be seen are made at all."""
         self._index: dict[str, int] = {}
         self._widths: tuple[int, ...] = ()
         self._strips: dict[tuple[Row, bool], Strip] = {}
@@ -77,31 +87,52 @@ class LineTable(ScrollView, can_focus=True):
         self._touched = False
 
     @property
-    def rows(self) -> tuple[Row, ...]:
-        return self._rows
+    def keys(self) -> tuple[str, ...]:
+        """The ids of its rows, in their order."""
+        return self._keys
 
-    def show(self, rows: Sequence[Row]) -> None:
-        """Takes new rows; repaints the lines that differ."""
-        old, self._rows = self._rows, tuple(rows)
+    def row(self, k: int) -> Row:
+        """One row as it would be drawn."""
+        return self._row_of(self._keys[k])
+
+    def show_rows(self, rows: Sequence[Row]) -> None:
+        """Takes a few rows."""
+        by_key = {row.key: row for row in rows}
+        self.show([row.key for row in rows], by_key.__getitem__)
+
+    def show(self, keys: Sequence[str], row_of: Callable[[str], Row]) -> None:
+        """Takes new rows by id, of which only those in sight are asked for; repaints the lines that differ."""
+        old, self._keys, self._row_of = len(self._keys), tuple(keys), row_of
         before = self._index.get(self.cursor or "", 0)
-        self._index = {row.key: k for k, row in enumerate(self._rows)}
-        if not self._touched and self._rows:
-            self.cursor = self._rows[0].key
+        self._index = {key: k for k, key in enumerate(self._keys)}
+        if not self._touched and self._keys:
+            self.cursor = self._keys[0]
         elif self.cursor not in self._index:
-            self.cursor = self._rows[min(before, len(self._rows) - 1)].key if self._rows else None
-        if len(self._rows) != len(old):
-            self.virtual_size = Size(self.size.width, len(self._rows) + 1)
+            self.cursor = self._keys[min(before, len(self._keys) - 1)] if self._keys else None
+        drawn, self._drawn = self._drawn, {}
+        if len(self._keys) != old:
+            self.virtual_size = Size(self.size.width, len(self._keys) + 1)
         self._keep_cursor_in_place(before)
-        if len(self._strips) > 8 * max(200, len(self._rows)):
+        if len(self._strips) > KEEP_STRIPS:
             self._strips.clear()
-        if len(self._rows) != len(old):
+        if len(self._keys) != old:
             self.refresh()
             return
         top = self.scroll_offset.y
-        for y in range(1, self.size.height):
-            k = top + y - 1
-            if k < len(self._rows) and self._rows[k] is not old[k] and self._rows[k] != old[k]:
-                self.refresh(Region(0, y, self.size.width, 1))
+        for k in range(top, min(top + self._room, len(self._keys))):
+            if self._row_at(k) != drawn.get(k):
+                self._refresh_row(k)
+
+    def _row_at(self, k: int) -> Row:
+        row = self._drawn.get(k)
+        if row is None:
+            row = self._drawn[k] = self._row_of(self._keys[k])
+        return row
+
+    def _refresh_row(self, k: int) -> None:
+        y = k - self.scroll_offset.y + 1
+        if 1 <= y < self.size.height:
+            self.refresh(Region(0, y, self.size.width, 1))
 
     def _keep_cursor_in_place(self, before: int) -> None:
         """A row that moved takes the view with it, so that it stays where the eye is."""
@@ -121,15 +152,15 @@ class LineTable(ScrollView, can_focus=True):
     def select(self, key: str) -> None:
         """Moves the cursor to a row."""
         if key in self._index:
+            before = self._index.get(self.cursor or "", 0)
             self.cursor, self._touched = key, True
+            self._refresh_row(before)
             self._reveal()
 
     def action_move(self, by: int) -> None:
-        self._touched = True
-        if self._rows:
+        if self._keys:
             at = self._index.get(self.cursor or "", 0)
-            self.cursor = self._rows[min(max(0, at + by), len(self._rows) - 1)].key
-            self._reveal()
+            self.select(self._keys[min(max(0, at + by), len(self._keys) - 1)])
 
     def action_page(self, by: int) -> None:
         self.action_move(by * self._room)
@@ -140,20 +171,19 @@ class LineTable(ScrollView, can_focus=True):
             self.scroll_to(y=at, animate=False, immediate=True)
         elif at >= top + self._room:
             self.scroll_to(y=at - self._room + 1, animate=False, immediate=True)
-        self.refresh()
+        self._refresh_row(at)
 
     def on_click(self, event: events.Click) -> None:
         k = self.scroll_offset.y + event.y - 1
-        if event.y >= 1 and k < len(self._rows):
-            self.cursor, self._touched = self._rows[k].key, True
-            self.refresh()
+        if event.y >= 1 and k < len(self._keys):
+            self.select(self._keys[k])
             if event.chain == 2:
-                self.post_message(self.Opened(self, self.cursor))
+                self.post_message(self.Opened(self, self._keys[k]))
 
     def on_resize(self) -> None:
         self._strips.clear()
         self._widths = fit(self._columns, self.size.width)
-        self.virtual_size = Size(self.size.width, len(self._rows) + 1)
+        self.virtual_size = Size(self.size.width, len(self._keys) + 1)
 
     def on_focus(self) -> None:
         self.refresh()
@@ -168,10 +198,10 @@ class LineTable(ScrollView, can_focus=True):
         if y == 0:
             return self._line(tuple((column.title, "header") for column in self._columns), Style.null())
         k = self.scroll_offset.y + y - 1
-        if k >= len(self._rows):
-            text = f"  {self._empty}" if not self._rows and y == 2 else ""
+        if k >= len(self._keys):
+            text = f"  {self._empty}" if not self._keys and y == 2 else ""
             return Strip([Segment(set_cell_size(text, width), self.rich_style + self._palette["dim"])], width)
-        row = self._rows[k]
+        row = self._row_at(k)
         selected = row.key == self.cursor and (self.has_focus or self.screen.focused is None)
         cached = self._strips.get((row, selected))
         if cached is None:
@@ -186,9 +216,9 @@ class LineTable(ScrollView, can_focus=True):
                 shown = clip(text, width)
                 gap = width - cell_len(shown)
                 shown = " " * gap + shown if column.right else shown + " " * gap
-                segments.append(Segment(shown, self._palette[word] + over))
-                segments.append(Segment("  ", over))
-        return Strip(segments).adjust_cell_length(self.size.width, over).apply_style(self.rich_style)
+                # With its gap, so that a line has half as many changes of colour to send.
+                segments.append(Segment(shown + "  ", self._palette[word] + over))
+        return Strip(Segment.simplify(segments)).adjust_cell_length(self.size.width, over).apply_style(self.rich_style)
 
 
 def clip(text: str, width: int) -> str:

@@ -9,7 +9,6 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import VerticalScroll
-from textual.widgets import Static
 
 from gputop.model.actions import Kind
 from gputop.model.columns import GpuId
@@ -21,6 +20,7 @@ from gputop.tui.guide_bar import GuideBar
 from gputop.tui.header import Header
 from gputop.tui.keys import bindings
 from gputop.tui.line_table import Cell, Column, LineTable, Row
+from gputop.tui.static_text import StaticText
 from gputop.tui.themes import Palette
 from gputop.tui.view import View
 from gputop.tui.words import SHORT, age, reading
@@ -69,10 +69,10 @@ class NodeScreen(BaseScreen):
     def compose(self) -> ComposeResult:
         yield self._guide
         yield self._header
-        yield Static(classes="top")
+        yield StaticText(classes="top")
         yield self._table
         with VerticalScroll():
-            yield Static(id="facts")
+            yield StaticText(id="facts")
         yield self._keys
 
     def target(self, kind: Kind) -> str | None:
@@ -81,11 +81,11 @@ class NodeScreen(BaseScreen):
     def show(self, view: View) -> None:
         self._guide.show(self.gputop.guidance(view))
         self._header.show(view)
-        self.query_one(".top", Static).update(top(view, self._node, self._palette, self._glyphs))
+        self.query_one(".top", StaticText).put(top(view, self._node, self._palette, self._glyphs))
         rows = gpu_rows(view, self._node, self.gputop.history, self._glyphs)
         self._table.styles.height = len(rows) + 1 if rows else 3
-        self._table.show(rows)
-        self.query_one("#facts", Static).update(facts(view, self._node, self._palette))
+        self._table.show_rows(rows)
+        self.query_one("#facts", StaticText).put(facts(view, self._node, self._palette))
         self._keys.show(can_act=view.can_act, live=view.live)
 
 
@@ -111,7 +111,7 @@ def top(view: View, name: str, palette: Palette, glyphs: Glyphs) -> Text:
             text.append(f" to {_when(booked.end, '%d %b %H:%M')}", palette["warn"])
     link = view.snap.links.get(name)
     if link is not None:
-        sampled, read = view.ages.get(name, (None, None))
+        sampled, read = view.ages(name)
         text.append(f"\nssh {link.state} for {age(view.now - link.since)}", palette["dim"])
         text.append(
             f"   host {age(sampled)} old, GPUs {age(read)} old", palette["stale" if view.gpus_stale(read) else "dim"]
@@ -124,7 +124,7 @@ def top(view: View, name: str, palette: Palette, glyphs: Glyphs) -> Text:
 def gpu_rows(view: View, name: str, history: History, glyphs: Glyphs) -> list[Row]:
     """A line each, a lost one too."""
     table = view.snap.gpu_table
-    stale = view.gpus_stale(view.ages.get(name, (None, None))[1])
+    stale = view.gpus_stale(view.ages(name)[1])
     rows = sorted(
         table.rows_of(name), key=lambda row: (table.ids[row].index < 0, table.ids[row].index, table.ids[row].pci)
     )

@@ -28,26 +28,23 @@ SHORT_LINK = {LinkState.DENIED: "denied"}
 SORTS = ("trouble", "name", "util", "power", "temp", "age")
 
 
-def node_rows(view: View, glyphs: Glyphs, *, sort: str, only: str) -> list[Row]:
+def node_keys(view: View, *, sort: str, only: str) -> list[str]:
     """Every node that matches, in the order asked for."""
     names = [name for name in view.snap.nodes if matches(view, name, only)]
     names.sort()
-    names.sort(key=lambda name: _order(view, name, sort))
-    return [node_row(view, view.snap.nodes[name], glyphs) for name in names]
+    if sort == "trouble":
+        health = view.health
+        names.sort(key=lambda name: min(health[name].level, Level.BUSY))
+    elif sort != "name":
+        names.sort(key=lambda name: _order(view, name, sort))
+    return names
 
 
 def _order(view: View, name: str, sort: str) -> float:
-    sums = view.sums.get(name)
-    match sort:
-        case "trouble":
-            level = view.health[name].level
-            return float(min(level, Level.BUSY))
-        case "util" | "power" | "temp":
-            value = getattr(sums, sort, None)
-            return -value if value is not None else float("inf")
-        case "age":
-            return -(view.ages.get(name, (None, None))[0] or float("inf"))
-    return 0.0
+    if sort == "age":
+        return -(view.ages(name)[0] or float("inf"))
+    value = getattr(view.sums.of(name), sort, None)
+    return -value if value is not None else float("inf")
 
 
 def matches(view: View, name: str, only: str) -> bool:
@@ -66,9 +63,9 @@ def node_row(view: View, node: Node, glyphs: Glyphs) -> Row:
     name = node.name
     health = view.health[name]
     word = STYLE[health.level]
-    sampled, read = view.ages.get(name, (None, None))
+    sampled, read = view.ages(name)
     stale = view.gpus_stale(read)
-    sums = view.sums.get(name)
+    sums = view.sums.of(name)
     link = view.snap.links.get(name)
     link_word = "dim" if link is not None and link.state in (LinkState.UP, LinkState.OFF) else "unknown"
     return Row(
@@ -84,10 +81,17 @@ def node_row(view: View, node: Node, glyphs: Glyphs) -> Row:
             _number(sums.temp if sums else None, "{:.0f}°", stale=stale, seen=sums is not None),
             _memory(sums, stale=stale),
             (jobs_words(view, name), "text"),
-            (age_text(sampled), "stale" if view.gpus_stale(sampled) else "dim"),
+            _age(view, sampled),
             (health.says, word),
         ),
     )
+
+
+def _age(view: View, seconds: float | None) -> Cell:
+    """What is fresh is all alike: a number that counts on in every line draws the eye, and costs a slow link."""
+    if view.gpus_stale(seconds):
+        return age_text(seconds), "stale"
+    return f"<{2 * view.snap.sources['probe'].period:.0f}s", "dim"
 
 
 def jobs_words(view: View, name: str) -> str:

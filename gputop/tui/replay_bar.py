@@ -3,19 +3,19 @@
 import time
 
 from rich.text import Text
-from textual.widgets import Static
 
 from gputop.stream.feed import ReplayFeed
+from gputop.tui.static_text import StaticText
 from gputop.tui.themes import Palette
 
 
-class ReplayBar(Static):
+class ReplayBar(StaticText):
     """One line, there only in a replay."""
 
     DEFAULT_CSS = "ReplayBar { height: 1; padding: 0 1; display: none; } ReplayBar.shown { display: block; }"
 
     def __init__(self, palette: Palette) -> None:
-        super().__init__("")
+        super().__init__(fixed=True)
         self._palette = palette
 
     def show(self, replay: ReplayFeed | None) -> None:
@@ -36,7 +36,7 @@ class ReplayBar(Static):
         text.append(
             "paused" if replay.paused else f"{replay.speed:g}×", self._palette["warn" if replay.paused else "ok"]
         )
-        self.update(text)
+        self.put(text)
 
 
 def clock(at: float) -> str:

@@ -60,6 +60,12 @@ class Watcher:
         await self.connection.close()
 
 
+def as_on_a_real_cluster(demo: Demo, more: str = "") -> None:
+    """The usual periods, whatever the size; small demos are read more often."""
+    kept = [line for line in demo.config.read_text().splitlines(keepends=True) if "period" not in line]
+    demo.config.write_text("".join(kept) + more)
+
+
 def read_nodes(snap: Snapshot) -> int:
     """Nodes whose GPUs have been read."""
     known = snap.host_table["gpus_read_at"].known()
@@ -74,8 +80,7 @@ async def scale_figures(nodes: int, scenario: str = "quiet", share: float = 1.0)
     """One size; share: of the nodes, how many can be read at all."""
     began = time.monotonic()
     demo = await asyncio.to_thread(Demo.start, scenario, nodes=nodes, seed=1)
-    # As on a real cluster, whatever the size.
-    demo.config.write_text("".join(line for line in demo.config.read_text().splitlines(True) if "period" not in line))
+    as_on_a_real_cluster(demo)
     figures: Figures = {"simulator up, s": round(time.monotonic() - began, 1)}
     try:
         began = time.monotonic()

@@ -180,7 +180,7 @@ async def test_what_is_wrong_stands_first_and_a_missing_value_says_why() -> None
     app = app_on(feed)
     async with app.run_test(size=(140, 40)) as pilot:
         await settle(pilot)
-        first = table(app).rows[0]
+        first = table(app).row(0)
         assert first.key == "gpu0003"
         assert "GPU 5 lost" in first.cells[-1][0]
         assert ("7/8", "bad") in first.cells
@@ -243,7 +243,7 @@ async def test_the_target_is_frozen_while_rows_move_and_the_cursor_follows_its_i
         await pilot.press("d")
         feed.put(replace(feed.last, nodes={**snap.nodes, "gpu0016": drained}))
         await settle(pilot)
-        assert table(app).rows[0].key == "gpu0016"
+        assert table(app).keys[0] == "gpu0016"
         assert table(app).cursor == chosen
         asked = feed.of(Propose)[-1]
         assert isinstance(asked, Propose)
@@ -384,7 +384,7 @@ async def test_an_engine_that_is_gone_is_said_and_what_was_known_stays() -> None
         feed.end("the engine is gone")
         await settle(pilot)
         assert app.view().gone == "the engine is gone"
-        assert len(table(app).rows) == 16
+        assert len(table(app).keys) == 16
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 60), (40, 10), (400, 100)])
@@ -419,10 +419,10 @@ async def test_a_filter_shows_only_what_matches_and_escape_clears_it() -> None:
         await settle(pilot)
         await pilot.press("slash", *"gpu0007", "enter")
         await settle(pilot)
-        assert [row.key for row in table(app).rows] == ["gpu0007"]
+        assert list(table(app).keys) == ["gpu0007"]
         await pilot.press("escape")
         await settle(pilot)
-        assert len(table(app).rows) == 16
+        assert len(table(app).keys) == 16
 
 
 async def test_a_resize_storm_and_ten_thousand_jobs_are_survived() -> None:
@@ -434,7 +434,7 @@ async def test_a_resize_storm_and_ten_thousand_jobs_are_survived() -> None:
         for width in range(40, 200, 7):
             await pilot.resize_terminal(width, 10 + width % 40)
         await settle(pilot)
-        assert len(app.screen.query_one("#jobs", LineTable).rows) == 10_000
+        assert len(app.screen.query_one("#jobs", LineTable).keys) == 10_000
 
 
 async def test_q_says_goodbye() -> None:
