@@ -45,7 +45,7 @@ lint: .venv/ready
 	.venv/bin/lint-imports
 
 quick: lint
-	$(PY) -m pytest -q -n 2 -m "not lab"
+	$(PY) -m pytest -q -n 2 -m "not lab and not slow"
 
 test: system lint
 	$(PY) -m pytest -q -n 2 -m "not lab"

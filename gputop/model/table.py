@@ -84,37 +84,51 @@ class Table(Generic[R]):
         )
 
     def with_ids(self, changed: Mapping[int, R]) -> "Table[R]":
-        """Replaces or appends rows by number; appended rows must be gapless and start as not read."""
+        """Replaces or appends rows by number; appended rows must be gapless and start as not read.
+
+        What is there already is copied and not worked out anew: a large table grows by a few rows many times.
+        """
         if not changed:
             return self
         ids = list(self.ids)
-        added = 0
+        index = dict(self.index)
+        by_node = dict(self.by_node)
+        moved = False
+        new_nodes: list[int] = []
         for row in sorted(changed):
+            one = changed[row]
             if row < len(ids):
-                ids[row] = changed[row]
+                old = ids[row]
+                moved = moved or old.node != one.node
+                if index.get(old.key) == row:
+                    del index[old.key]
+                ids[row] = one
             elif row == len(ids):
-                ids.append(changed[row])
-                added += 1
+                ids.append(one)
+                if one.node not in by_node:
+                    place = len(by_node)
+                else:
+                    first = by_node[one.node][0]
+                    place = int(self.node_of[first]) if first < len(self.ids) else new_nodes[first - len(self.ids)]
+                new_nodes.append(place)
+                by_node[one.node] = (*by_node.get(one.node, ()), row)
             else:
                 raise IndexError(f"row {row} leaves a gap after {len(ids)} rows")
+            index[one.key] = row
         columns: Mapping[str, Column] = self.columns
-        if added:
-            values = np.full(added, np.nan)
-            why = np.full(added, _NOT_READ, np.uint8)
+        if new_nodes:
+            values = np.full(len(new_nodes), np.nan)
+            why = np.full(len(new_nodes), _NOT_READ, np.uint8)
             columns = {
                 name: Column(np.concatenate((c.values, values)), np.concatenate((c.why, why)))
                 for name, c in self.columns.items()
             }
-        by_node = _by_node(ids)
-        place = {name: k for k, name in enumerate(by_node)}
-        return Table(
-            specs=self.specs,
-            ids=tuple(ids),
-            index={one.key: row for row, one in enumerate(ids)},
-            by_node=by_node,
-            node_of=np.array([place[one.node] for one in ids], np.intp),
-            columns=columns,
-        )
+        node_of = np.concatenate((self.node_of, np.array(new_nodes, np.intp)))
+        if moved:
+            by_node = _by_node(ids)
+            places = {name: k for k, name in enumerate(by_node)}
+            node_of = np.array([places[one.node] for one in ids], np.intp)
+        return Table(specs=self.specs, ids=tuple(ids), index=index, by_node=by_node, node_of=node_of, columns=columns)
 
     def with_values(self, rows: Rows, values: Mapping[str, tuple[Floats, Codes]]) -> "Table[R]":
         """Sets some columns of some rows; values are rounded to each column's step, why wins over the value."""

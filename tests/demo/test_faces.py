@@ -90,6 +90,7 @@ async def later(operator: Operator, happened: Any, began: float, clock: SystemCl
     await operator.react(happened)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*subprocess.*still running:pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
 async def test_both_faces_show_the_same(tmp_path: Path) -> None:

@@ -17,12 +17,14 @@ def shipped(name: str, seed: int = 1) -> list[dict[str, Any]]:
     return events
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["guided", "hardware", "controller"])
 def test_the_same_seed_gives_the_same_bytes(name: str) -> None:
     first, second = (json.dumps(shipped(name)) for _ in range(2))
     assert first == second
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "actions"), [("hardware", 10), ("stragglers", 3), ("jobs", 3), ("guided", 5)])
 def test_the_right_reactions_end_confirmed(name: str, actions: int) -> None:
     ends = [event for event in shipped(name) if event["event"] == "action" and event["outcome"] != "asked"]

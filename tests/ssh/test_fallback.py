@@ -87,6 +87,7 @@ async def test_one_lost_gpu_does_not_hide_the_others(world: World, path: str) ->
     assert (other.uuid, other.pci, cells(other)["temp"]) == ("GPU-b", "0000:18:00", "~lost")
 
 
+@pytest.mark.slow
 async def test_a_hanging_nvidia_smi_is_unread_then_hung_and_never_has_company(world: World, path: str) -> None:
     await world.node("n1", shell(path))
     world.follow()

@@ -83,6 +83,7 @@ async def test_a_timeout_is_source_down_and_the_next_command_works(either: Login
     assert (await either.run(("printf", "ok"), timeout=10)).stdout == b"ok"
 
 
+@pytest.mark.slow
 async def test_a_timeout_is_told_even_when_a_child_left_the_group(login: LoginNode, tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     script = f"setsid sh -c 'echo $$ > {pid}; exec sleep 100' & wait"
@@ -187,6 +188,7 @@ async def test_a_local_timeout_ends_the_command_with_all_it_started(tmp_path: Pa
     pytest.fail("the command's child outlived it")
 
 
+@pytest.mark.slow
 async def test_a_local_timeout_is_told_even_when_a_child_left_the_group(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     script = f"setsid sh -c 'echo $$ > {pid}; exec sleep 100' & wait"

@@ -270,6 +270,7 @@ async def test_a_card_that_must_not_act_has_a_dead_key(changes: dict[str, Any]) 
         assert feed.of(Approve) == []
 
 
+@pytest.mark.slow
 async def test_a_typed_word_acts_only_when_it_is_the_word() -> None:
     feed = FakeFeed()
     feed.put(cluster())
@@ -387,6 +388,7 @@ async def test_an_engine_that_is_gone_is_said_and_what_was_known_stays() -> None
         assert len(table(app).keys) == 16
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (200, 60), (40, 10), (400, 100)])
 async def test_every_screen_opens_at_every_size(size: tuple[int, int]) -> None:
     feed = FakeFeed()
@@ -425,6 +427,7 @@ async def test_a_filter_shows_only_what_matches_and_escape_clears_it() -> None:
         assert len(table(app).keys) == 16
 
 
+@pytest.mark.slow
 async def test_a_resize_storm_and_ten_thousand_jobs_are_survived() -> None:
     feed = FakeFeed()
     feed.put(cluster(jobs=10_000))

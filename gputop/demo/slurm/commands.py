@@ -223,7 +223,8 @@ class Commands:
             valid = "NoResp DRAIN FAIL FUTURE RESUME POWER_DOWN POWER_UP UNDRAIN"
             return Reply(
                 1,
-                stderr=f"Invalid input: {changes.get('state', '')}\nRequest aborted\nValid states are: {valid}\n",
+                stderr=f"Invalid input: state={changes.get('state', '')}\nRequest aborted\nValid states are: {valid}\n"
+                "Not all states are valid given a node's prior state\n",
             )
         failed = ""
         for name in NodeSet(changes["nodename"]):
@@ -291,12 +292,16 @@ class Commands:
                 if word in ("hold", "uhold", "release"):
                     errors.append("slurm_suspend error: Invalid job id specified")
                 continue
-            outcomes = [(job, self._one(word, job)) for job in jobs]
-            said = [(job, words) for job, words in outcomes if words]
-            if len(jobs) > 1 and said:
-                errors.extend(f"{job.key}: {words.split(' for job ')[0] or 'No error'}" for job, words in outcomes)
+            outcomes = {job.key: self._one(word, job) for job in jobs}
+            if "[" in target:
+                base, _, part = target.partition("_")
+                for task in expand_tasks(part)[0]:
+                    outcomes.setdefault(f"{base}_{task}", "Invalid job id specified")
+            said = [words for words in outcomes.values() if words]
+            if len(outcomes) > 1 and said:
+                errors.extend(f"{key}: {words.split(' for job ')[0] or 'No error'}" for key, words in outcomes.items())
             else:
-                errors.extend(words for _, words in said)
+                errors.extend(said)
         return Reply(1 if errors else 0, stderr="".join(error + "\n" for error in errors))
 
     def _one(self, word: str, job: JobRecord) -> str:
@@ -331,5 +336,5 @@ def _fields(text: str) -> list[tuple[str, str]]:
 
 
 def _sorted(found: list[Row]) -> list[Row]:
-    """As squeue sorts: what waits last, by priority."""
-    return sorted(found, key=lambda row: (row.job.pending, -row.job.priority, row.raw_id, row.job.task))
+    """As squeue sorts: by state, then by priority."""
+    return sorted(found, key=lambda row: (row.job.state, -row.job.priority, row.raw_id, row.job.task))

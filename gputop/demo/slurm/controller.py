@@ -16,7 +16,8 @@ REQUEUE_SECONDS = 121.0
 """A requeued job may not start sooner: the credential's lifetime and one second."""
 END_SECONDS = 0.2
 """From the end of a program until its job has left COMPLETING."""
-LONG_AGO = 30 * 86_400.0
+SLURM_USER = "root"
+"""Whom the controller names for what it does by itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +98,7 @@ class Controller:
         job.submit = job.eligible = self.now - spec.age
         job.priority = 4_294_901_761 - job.raw_id
         if spec.hold:
-            job.held, job.priority, job.reason = "user", 0, "JobHeldUser"
+            job.held, job.priority, job.eligible, job.reason = "user", 0, 0.0, "JobHeldUser"
         self.jobs[job.key] = job
         self.look()
         return job
@@ -137,7 +138,7 @@ class Controller:
                 job.reason = "BeginTime"
                 continue
             if self._waits_for_tasks(job):
-                job.reason = "JobArrayTaskLimit"
+                job.reason, job.eligible = "JobArrayTaskLimit", 0.0
                 continue
             if self._waits_for_others(job):
                 job.reason = "Dependency"
@@ -153,9 +154,10 @@ class Controller:
                 continue
             job.reason = blocked_reason(job, nodes, first=name not in blocked)
             if job.reason == "BadConstraints":
-                job.priority = 0
+                job.priority, job.expected = 0, self.now
             else:
-                blocked.setdefault(name, backfill_limit(job, nodes, self.jobs, self.now))
+                job.expected = backfill_limit(job, nodes, self.jobs, self.now)
+                blocked.setdefault(name, job.expected)
 
     def _waits_for_tasks(self, job: JobRecord) -> bool:
         if job.array_id == 0:
@@ -180,6 +182,7 @@ class Controller:
         job.state, job.reason = "RUNNING", "None"
         job.nodes = tuple(node.name for node in chosen)
         job.start, job.begin, job.end = self.now - age, 0.0, self.now - age + spec.time_limit
+        job.eligible, job.expected = job.eligible or self.now, 0.0
         job.runs += 1
         run = job.runs
         left = max(1.0, spec.seconds - age - job.progress)
@@ -210,7 +213,8 @@ class Controller:
 
     def _complete(self, job: JobRecord, state: str, reason: str, status: int, seconds: float) -> None:
         job.state, job.final, job.reason, job.status = "COMPLETING", state, reason, status
-        job.end = self.now
+        if not job.requeued:
+            job.end = self.now
         self.after(seconds, lambda: self._completed(job))
 
     def _completed(self, job: JobRecord) -> None:
@@ -238,8 +242,6 @@ class Controller:
         hold = job.requeued == "hold"
         job.state, job.final, job.requeued = "PENDING", "", ""
         job.nodes = ()
-        job.restarts += 1
-        job.status = 0
         job.begin = job.eligible = self.now + REQUEUE_SECONDS
         job.start = job.end = 0.0
         if hold or job.held:
@@ -259,6 +261,8 @@ class Controller:
         if not job.requeueable:
             raise Refusal(f"Requested operation is presently disabled for job {job.key}")
         job.requeued = "hold" if hold else "requeue"
+        if job.state != "COMPLETING":
+            job.restarts += 1
         if job.running:
             self._complete(job, "", "None", 0, self._dying(job))
         elif job.ended:
@@ -267,9 +271,8 @@ class Controller:
 
     def hold(self, job: JobRecord, by: str) -> None:
         job.held = by
-        if job.pending:
-            job.priority = 0
         if not job.ended:
+            job.priority, job.eligible = 0, 0.0
             job.reason = "JobHeldAdmin" if by == "admin" else "JobHeldUser"
 
     def release(self, job: JobRecord) -> None:
@@ -278,6 +281,7 @@ class Controller:
             job.requeued = "requeue"
         if not job.ended:
             job.priority = job.priority or 4_294_901_761 - job.raw_id
+        job.eligible = max(job.begin, self.now)
         if job.pending:
             job.reason = "BeginTime" if job.begin > self.now else "None"
         self.look()
@@ -313,26 +317,30 @@ class Controller:
 
     def _add(self, node: NodeRecord, reason: str) -> None:
         """The controller's own words go behind those of a person."""
-        self._say(node, f"{node.reason} : {reason}" if node.drain and node.reason else reason, "slurm")
+        self._say(node, f"{node.reason} : {reason}" if node.drain and node.reason else reason, SLURM_USER)
 
     def resume(self, node: NodeRecord) -> None:
         if not (node.drain or node.down):
             raise Refusal("Invalid node state specified")
-        self.undrain(node)
         node.down = False
-        node.not_responding = True
-        if node.slurmd:
-            self.after(PING_SECONDS, lambda: self._pinged(node))
-        else:
-            node.silent_since = self.now
-            self._watch(node)
+        self.undrain(node)
 
     def undrain(self, node: NodeRecord) -> None:
         node.drain = False
         if not node.down:
             node.reason = node.reason_user = ""
             node.reason_at = 0.0
+            self._until_ping(node)
         self.look()
+
+    def _until_ping(self, node: NodeRecord) -> None:
+        """Not responding until it is heard of the next time."""
+        node.not_responding = True
+        if node.slurmd:
+            self.after(PING_SECONDS, lambda: self._pinged(node))
+        else:
+            node.silent_since = self.now
+            self._watch(node)
 
     def _pinged(self, node: NodeRecord) -> None:
         if node.slurmd:
@@ -385,6 +393,7 @@ class Controller:
             job = self.jobs[key]
             if job.running and job.requeueable:
                 job.requeued = "requeue"
+                job.restarts += 1
                 self._complete(job, "", "None", 0, 0.0)
             elif job.running:
                 self._complete(job, "NODE_FAIL", "NodeDown", 0, 0.0)

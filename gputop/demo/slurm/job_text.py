@@ -11,9 +11,10 @@ from gputop.demo.slurm.records import JobRecord
 class Row:
     """One row of squeue: a job, a task, or the pending tasks of an array together."""
 
-    def __init__(self, jobs: list[JobRecord]) -> None:
+    def __init__(self, jobs: list[JobRecord], *, apart: bool = True) -> None:
         self.jobs = jobs
         self.job = jobs[0]
+        self._apart = apart
 
     @property
     def bundle(self) -> bool:
@@ -28,7 +29,7 @@ class Row:
     def tasks(self) -> str:
         if self.job.array_id == 0:
             return "N/A"
-        if len(self.jobs) == 1 and self.job.split:
+        if len(self.jobs) == 1 and (self.job.split or self._apart):
             return str(self.job.task)
         return write_tasks((job.task for job in self.jobs), expand_tasks(self.job.spec.array)[1])
 
@@ -47,13 +48,26 @@ def rows(jobs: list[JobRecord], *, apart: bool) -> list[Row]:
         elif job.array_id in bundles:
             bundles[job.array_id].jobs.append(job)
         else:
-            bundles[job.array_id] = row = Row([job])
+            bundles[job.array_id] = row = Row([job], apart=False)
             found.append(row)
     return found
 
 
 def _time(at: float) -> str:
     return str(int(at)) if at else "N/A"
+
+
+def starts(job: JobRecord) -> float:
+    """When it started, or is to start; 0 where nobody knows."""
+    return (job.begin or job.expected) if job.pending else job.start
+
+
+def ends(job: JobRecord) -> float:
+    """When it ended, or will have to."""
+    if not job.pending:
+        return job.end
+    start = starts(job)
+    return start + job.spec.time_limit if start else 0.0
 
 
 def duration(seconds: float) -> str:
@@ -91,11 +105,11 @@ def squeue_field(name: str) -> Callable[[Row, Controller], str] | None:
         "tres-per-job": lambda row, _c: "N/A",
         "restartcnt": lambda row, _c: str(row.job.restarts),
         "requeue": lambda row, _c: "1" if row.job.requeueable else "0",
-        "batchflag": lambda row, _c: "1" if row.job.restarts == 0 else "2",
+        "batchflag": lambda _row, _c: "1",
         "submittime": lambda row, _c: _time(row.job.submit),
         "eligibletime": lambda row, _c: _time(row.job.eligible),
-        "starttime": lambda row, _c: _time(row.job.begin if row.job.pending else row.job.start),
-        "endtime": lambda row, _c: _time(row.job.end),
+        "starttime": lambda row, _c: _time(starts(row.job)),
+        "endtime": lambda row, _c: _time(ends(row.job)),
         "timelimit": lambda row, _c: duration(row.job.spec.time_limit),
         "prioritylong": lambda row, _c: str(row.job.priority),
         "dependency": lambda row, _c: row.job.spec.dependency or "(null)",
@@ -115,13 +129,12 @@ def scontrol_job(job: JobRecord, controller: Controller, *, detail: bool) -> str
     number = job.array_id if unsplit else job.raw_id
     array = f"ArrayJobId={job.array_id} ArrayTaskId={job.task} " if job.array_id else ""
     excluded = ",".join(job.excluded) or "(null)"
-    ends = job.start + job.spec.time_limit if job.running else job.end
     line = (
         f"JobId={number} {array}JobName={job.spec.name} UserId={job.spec.user}(1000) GroupId={job.spec.user}(1000) "
         f"MCS_label=N/A Priority={job.priority} Nice=0 Account={job.spec.account or '(null)'} QOS=(null) "
         f"JobState={job.state} Reason={job.reason.replace(' ', '_')} "
         f"Dependency={job.spec.dependency or '(null)'} Requeue={int(job.requeueable)} Restarts={job.restarts} "
-        f"BatchFlag={1 if job.restarts == 0 else 2} Reboot=0 ExitCode={job.status >> 8}:{job.status & 127} "
+        f"BatchFlag=1 Reboot=0 ExitCode={job.status >> 8}:{job.status & 127} "
     )
     if detail:
         line += "DerivedExitCode=0:0 "
@@ -129,7 +142,7 @@ def scontrol_job(job: JobRecord, controller: Controller, *, detail: bool) -> str
         f"RunTime={duration(max(0.0, controller.now - job.start)) if job.running else '00:00:00'} "
         f"TimeLimit={duration(job.spec.time_limit)} TimeMin=N/A SubmitTime={int(job.submit)} "
         f"EligibleTime={int(job.eligible)} AccrueTime={int(job.eligible)} "
-        f"StartTime={int(job.begin if job.pending else job.start) or 'Unknown'} EndTime={int(ends) or 'Unknown'} "
+        f"StartTime={int(starts(job)) or 'Unknown'} EndTime={int(ends(job)) or 'Unknown'} "
         f"Deadline=N/A SuspendTime=None SecsPreSuspend=0 LastSchedEval={int(controller.now)} Scheduler=Main "
         f"Partition={controller.partition_of(job)} AllocNode:Sid=login:1 "
         f"ReqNodeList={folded(job.required) if job.required else '(null)'} ExcNodeList={excluded} "
@@ -144,11 +157,12 @@ def scontrol_job(job: JobRecord, controller: Controller, *, detail: bool) -> str
     )
     if detail and job.nodes and not job.ended:
         line += f"JOB_GRES=gpu:h100:{job.spec.gpus * len(job.nodes)} "
+        alike: dict[tuple[int, ...], list[str]] = {}
         for name in job.nodes:
-            held = controller.nodes[name].jobs.get(job.key, ())
-            line += (
-                f"  Nodes={name} CPU_IDs=0-{job.spec.cpus - 1} Mem=0 GRES=gpu:h100:{len(held)}(IDX:{indices(held)}) "
-            )
+            alike.setdefault(controller.nodes[name].jobs.get(job.key, ()), []).append(name)
+        for held, names in alike.items():
+            gres = f"gpu:h100:{len(held)}(IDX:{indices(held)})"
+            line += f"  Nodes={folded(names)} CPU_IDs=0-{job.spec.cpus - 1} Mem=0 GRES={gres} "
     line += (
         f"MinCPUsNode=1 MinMemoryNode=0 MinTmpDiskNode=0 Features=(null) DelayBoot=00:00:00 "
         f"OverSubscribe=OK Contiguous=0 Licenses=(null) Network=(null) Command=/home/{job.spec.user}/run.sh "

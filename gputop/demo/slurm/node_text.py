@@ -30,6 +30,12 @@ def state(node: NodeRecord, controller: Controller) -> str:
     return "+".join([base, *flags])
 
 
+def sinfo_state(node: NodeRecord, controller: Controller) -> str:
+    """As sinfo of 22.05 has it, which calls every node that drains allocated."""
+    complete = state(node, controller)
+    return complete.replace("mixed", "allocated") if node.drain else complete
+
+
 def _gres_used(node: NodeRecord, controller: Controller) -> str:
     gpus = [gpu for key, held in node.jobs.items() if controller.jobs[key].running for gpu in held]
     return f"gpu:h100:{len(gpus)}(IDX:{indices(gpus)})"
@@ -65,7 +71,7 @@ def sinfo_field(name: str) -> Callable[[NodeRecord, str, Controller], str] | Non
     """How a field of sinfo -O is printed for a node in one of its partitions; None for one that sinfo does not know."""
     return {
         "nodelist": lambda node, _p, _c: node.name,
-        "statecomplete": lambda node, _p, c: state(node, c),
+        "statecomplete": lambda node, _p, c: sinfo_state(node, c),
         "partition": lambda node, p, c: p + ("*" if p == c.default_partition else ""),
         "gres": lambda node, _p, _c: f"gpu:h100:{node.gpus}",
         "gresused": lambda node, _p, c: _gres_used(node, c),

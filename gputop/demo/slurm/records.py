@@ -88,6 +88,8 @@ class JobRecord:
     end: float = 0.0
     begin: float = 0.0
     """It may not start before; 0 is at once."""
+    expected: float = 0.0
+    """When the scheduler thinks that it can start; 0 where it has not thought about it."""
     nodes: tuple[str, ...] = ()
     restarts: int = 0
     priority: int = 0
