@@ -1,6 +1,7 @@
 """make screenshots: the demo on a bad night, the real screen on it, and a picture of each screen."""
 
 import asyncio
+import html
 import re
 import shutil
 import subprocess
@@ -36,8 +37,7 @@ async def on_demo(scenario: str, nodes: int, size: tuple[int, int], walk: "Walk"
         app = GputopApp(feed, read_only=False, palette=load_palette("dark"), guide=guide.line)
 
         def save(name: str) -> None:
-            picture = re.sub(r"@font-face \{.*?\}\s*", "", app.export_screenshot(title="gputop"), flags=re.DOTALL)
-            (INTO / f"{name}.svg").write_text(picture.replace("Fira Code", FONT), encoding="utf-8")
+            (INTO / f"{name}.svg").write_text(plain(app.export_screenshot(title="gputop")), encoding="utf-8")
 
         async with app.run_test(size=size) as pilot:
             await pilot.pause(seconds)
@@ -45,6 +45,25 @@ async def on_demo(scenario: str, nodes: int, size: tuple[int, int], walk: "Walk"
             await pilot.press("q")
     finally:
         await asyncio.to_thread(demo.close)
+
+
+def plain(picture: str) -> str:
+    """Without foreign fonts, and each word where it stands: renderers drop blanks, and most know no textLength."""
+    picture = re.sub(r"@font-face \{.*?\}\s*", "", picture, flags=re.DOTALL).replace("Fira Code", FONT)
+
+    def words(text: re.Match[str]) -> str:
+        before, x, y, length, after = text[1], float(text[2]), text[3], float(text[4]), text[5]
+        signs = html.unescape(text[6])
+        each = length / len(signs)
+        return "".join(
+            f'<text{before}x="{x + word.start() * each:.1f}" y="{y}" '
+            f'textLength="{len(word[0]) * each:.1f}"{after}>{html.escape(word[0]).replace(" ", "&#160;")}</text>'
+            for word in re.finditer(r"[^\xa0]+(?:\xa0[^\xa0]+)*", signs)
+        )
+
+    return re.sub(
+        r'<text([^>]*? )x="([\d.]+)" y="([\d.]+)" textLength="([\d.]+)"([^>]*)>([^<]+)</text>', words, picture
+    )
 
 
 class Walk(Protocol):
