@@ -60,8 +60,9 @@ class Machine:
 class Ports:
     """The InfiniBand ports of all hosts; port p of node n is row n * PORTS + p."""
 
-    def __init__(self, nodes: int) -> None:
+    def __init__(self, nodes: int, random: np.random.Generator) -> None:
         count = nodes * PORTS
+        self._random = random
         self.state: Ints = np.full(count, 4, np.int64)
         self.rate: Ints = np.full(count, LINE_RATE, np.int64)
         self.downs: Ints = np.zeros(count, np.int64)
@@ -72,7 +73,7 @@ class Ports:
     def step(self, busy: Floats, seconds: float) -> None:
         """busy: how hard each node's GPUs compute, 0 to 1; synchronous training moves about 30 GB/s a port."""
         per_port = np.repeat(busy, PORTS) * 30e9 / 4 * seconds
-        self.moved += np.where(self.state == 4, per_port, 0.0)
+        self.moved += np.where(self.state == 4, per_port * self._random.normal(1.0, 0.03, len(per_port)), 0.0)
 
     def set_down(self, row: int) -> None:
         if self.state[row] == 4:

@@ -60,7 +60,7 @@ class World:
             for name in self.names
         ]
         self.hardware = Hardware(nodes, GPUS, random)
-        self.ports = Ports(nodes)
+        self.ports = Ports(nodes, random)
         self.loads: dict[str, Load] = {}
         self._runs: dict[str, int] = {}
         self._spec_every: dict[str, float] = {}

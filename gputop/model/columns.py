@@ -91,8 +91,8 @@ PORT = (
     Spec("xmit_discards", "count", "counter: discarded transmits"),
     Spec("buffer_overrun", "count", "counter: excessive buffer overruns"),
     Spec("integrity_errors", "count", "counter: local link integrity errors"),
-    Spec("rcv_data", "4 B", "counter: data received, in units of 4 bytes"),
-    Spec("xmit_data", "4 B", "counter: data sent, in units of 4 bytes"),
+    Spec("rcv_data", "4 B", "counter: data received, in units of 4 bytes, kept in steps of 1 GB", 4e-9),
+    Spec("xmit_data", "4 B", "counter: data sent, in units of 4 bytes, kept in steps of 1 GB", 4e-9),
 )
 
 TABLES: dict[str, tuple[Spec, ...]] = {"gpus": GPU, "hosts": HOST, "ports": PORT}
