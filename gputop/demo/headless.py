@@ -40,10 +40,11 @@ async def _play(world: World, folder: Path, tell: Tell, notice: float) -> None:
     ledger = Ledger(folder / "ledger.sqlite")
     seen = Snapshot()
 
+    waiting: list[Event] = []
+
     def publish(snap: Snapshot) -> str:
         nonlocal seen
-        for event in changes(seen, snap, round(clock.now() - EPOCH, 2)):
-            tell(event)
+        waiting.extend(changes(seen, snap, round(clock.now() - EPOCH, 2)))
         seen = snap
         return ""
 
@@ -63,21 +64,28 @@ async def _play(world: World, folder: Path, tell: Tell, notice: float) -> None:
         engine.channel.take("operator", command)
 
     operator = Operator(clock, send, lambda: engine.snap, notice)
+    tasks = [asyncio.create_task(engine.observe()), asyncio.create_task(fleet.run())]
+    told = 0
     try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(engine.observe()), group.create_task(fleet.run())]
-            told = 0
-            while not world.over:
-                await clock.sleep(1.0)
-                world.advance(clock.now())
-                for happened in world.diary[told:]:
-                    told += 1
-                    tell(_line(happened.at, happened.kind, happened.says))
-                    if happened.reaction:
-                        tasks.append(group.create_task(operator.react(happened)))
+        while not world.over:
+            await clock.sleep(1.0)
+            world.advance(clock.now())
+            for happened in world.diary[told:]:
+                waiting.append(_line(happened.at, happened.kind, happened.says))
+                if happened.reaction:
+                    tasks.append(asyncio.create_task(operator.react(happened)))
+            told = len(world.diary)
             for task in tasks:
-                task.cancel()
+                if task.done():
+                    task.result()
+            # Told from here, so that a listener that is gone ends the play and not a task of the engine's.
+            for event in sorted(waiting, key=lambda one: float(one["t"])):
+                tell(event)
+            waiting.clear()
     finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         ledger.close()
 
 

@@ -1,6 +1,8 @@
 """Scenarios in virtual time: the same bytes each time, right reactions confirmed, and nothing done on noise."""
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -59,3 +61,11 @@ def test_a_drain_that_a_frozen_controller_took_is_not_sent_again() -> None:
     nodes = [event["state"] for event in played(text) if event["event"] == "node"]
     assert [event["target"] for event in ends] in ([], ["gpu0005"])
     assert nodes in ([], ["up+drain"])
+
+
+def test_a_listener_that_is_gone_ends_it_without_a_fault() -> None:
+    command = f"{sys.executable} -m gputop.cli demo --headless --scenario noise --nodes 16 | head -n 1"
+    done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["event"] == "job"
+    assert done.stderr == ""
