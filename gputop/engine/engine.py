@@ -28,6 +28,8 @@ from gputop.recover.ledger import Ledger
 
 TICK = 0.25
 """Seconds between folds while facts arrive."""
+FIRST_TICK = 0.05
+"""The same until there is anything to see."""
 HEARTBEAT = 1.0
 """A frame goes out at least so often, so that a reader can tell a quiet cluster from a dead engine."""
 
@@ -87,10 +89,11 @@ class Engine:
             effects.extend(wanted)
             if not self._queue:
                 self._queue.extend(self._channel.redrawn(self.state.snap, now))
-        for effect in effects:
-            self._carry_out(effect)
         trouble = self._publish(self.state.snap)
         self._published_at = now
+        # After the frame: the first effect is to connect to every node, and readers need not wait for that.
+        for effect in effects:
+            self._carry_out(effect)
         about = self.state.snap.about
         if about is not None and about.trouble != trouble:
             self.post(EngineTroubled(trouble))
@@ -141,7 +144,7 @@ class Engine:
         while True:
             if self._queue or self._facts or self._clock.now() - self._published_at >= HEARTBEAT:
                 self.step()
-            await self._clock.sleep(TICK)
+            await self._clock.sleep(TICK if self.snap.nodes else FIRST_TICK)
 
     async def until_over(self) -> None:
         """Returns when nobody reads any more and nothing is open."""

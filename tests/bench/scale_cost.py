@@ -2,14 +2,17 @@
 
 import asyncio
 import os
+import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from gputop.demo.live import Demo, engine_pid
+from gputop.demo.scenario import load_scenario
 from gputop.engine.launch import attach_or_start
 from gputop.model.actions import Action, Intent, Kind
 from gputop.model.commands import Approve, Propose
+from gputop.model.health import gpu_troubles
 from gputop.model.hosts import LinkState
 from gputop.model.snapshot import Snapshot
 from gputop.stream.frames import apply
@@ -30,6 +33,8 @@ class Watcher:
         self.snap = Snapshot()
         self.frames = 0
         self.bytes = 0
+        self.lost: dict[str, float] = {}
+        """Node -> the engine's time at which a frame first showed that it lost a GPU."""
         self._news = asyncio.Event()
         self._task = asyncio.create_task(self._listen())
 
@@ -37,6 +42,8 @@ class Watcher:
         async for frame, payload in self.connection.payloads():
             self.snap = apply(self.snap if self.snap.time else None, frame)
             self.frames, self.bytes = self.frames + 1, self.bytes + len(payload)
+            for name in gpu_troubles(self.snap.gpu_table):
+                self.lost.setdefault(name, self.snap.time)
             self._news.set()
 
     async def until(self, check: Callable[[Snapshot], bool], seconds: float) -> None:
@@ -76,7 +83,23 @@ def log_bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.glob("state/*/log/*"))
 
 
-async def scale_figures(nodes: int, scenario: str = "quiet", share: float = 1.0) -> Figures:
+LOST = str(Path(__file__).parent / "lost.toml")
+
+
+def fault_to_frame(demo: Demo, watcher: Watcher) -> Figures:
+    """Seconds from a GPU that is lost until a reader of the engine sees it."""
+    times = [
+        watcher.lost[fault.subject.split("/")[0]] - demo.began - fault.at
+        for fault in load_scenario(LOST).faults
+        if fault.subject.split("/")[0] in watcher.lost
+    ]
+    if not times:
+        return {}
+    says = f"{statistics.median(times):.1f} / {max(times):.1f} ({len(times)} of 10 seen)"
+    return {"lost GPU to frame, median / worst s (budget 7: a period and 2)": says}
+
+
+async def scale_figures(nodes: int, scenario: str = LOST, share: float = 1.0) -> Figures:
     """One size; share: of the nodes, how many can be read at all."""
     began = time.monotonic()
     demo = await asyncio.to_thread(Demo.start, scenario, nodes=nodes, seed=1)
@@ -94,6 +117,9 @@ async def scale_figures(nodes: int, scenario: str = "quiet", share: float = 1.0)
         figures["engine CPU until then, s"] = round(cpu(pid), 2)
         figures.update(await _steady(demo, watcher, pid))
         figures.update(await _actions(watcher))
+        if scenario == LOST:
+            await asyncio.sleep(max(0.0, demo.began + 95 - watcher.snap.time))
+            figures.update(fault_to_frame(demo, watcher))
         figures["links"] = ", ".join(f"{count} {state}" for state, count in sorted(_links(watcher.snap).items()))
         await watcher.close()
     finally:
