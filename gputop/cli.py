@@ -64,6 +64,10 @@ def parser() -> argparse.ArgumentParser:
     doctor.add_argument("--json", action="store_true")
     doctor.set_defaults(run=_doctor)
 
+    explained = commands.add_parser("explain", help="what a rule sees, why it matters, and how to tune it")
+    explained.add_argument("rule", nargs="?", metavar="RULE", help="such as GPU006; without it all rules are listed")
+    explained.set_defaults(run=_explain)
+
     demo = commands.add_parser(
         "demo",
         help="a simulated cluster to try everything on",
@@ -253,11 +257,19 @@ def _config_show(arguments: argparse.Namespace) -> int:
     return Exit.OK
 
 
+def _explain(arguments: argparse.Namespace) -> int:
+    from gputop.detect.explain import explain, listing
+
+    print(explain(arguments.rule) if arguments.rule else listing())
+    return Exit.OK
+
+
 def _config_check(arguments: argparse.Namespace) -> int:
     from gputop.config import find_config, load_config
+    from gputop.detect.registry import choose
 
     path = find_config(arguments.config)
-    load_config(path)
+    choose(load_config(path).rules)
     print(f"{path}: valid" if path else "no configuration file; the defaults apply")
     return Exit.OK
 

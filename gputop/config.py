@@ -70,6 +70,9 @@ class Screen(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Name of a theme; "" picks one for the terminal."""
 
 
+Rules = dict[str, dict[str, float | bool]]
+
+
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole file."""
 
@@ -78,6 +81,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     clusters: dict[str, Cluster] = field(default_factory=dict)
     recorder: Recorder = Recorder()
     screen: Screen = Screen()
+    rules: Rules = field(default_factory=dict)
+    """[rules.GPU006]: off = true, or a threshold of that rule, as `gputop explain GPU006` names them."""
 
 
 class Chosen(Struct, frozen=True, kw_only=True):
@@ -89,6 +94,7 @@ class Chosen(Struct, frozen=True, kw_only=True):
     cluster: Cluster
     recorder: Recorder
     screen: Screen
+    rules: Rules
 
     @property
     def state_dir(self) -> Path:
@@ -181,7 +187,9 @@ def choose_cluster(config: Config, name: str | None) -> Chosen:
         )
     where = f"ssh:{cluster.login}" if cluster.login else f"conf:{slurm_conf_path(cluster)}"
     key = f"{name}-{hashlib.sha256(where.encode()).hexdigest()[:8]}"
-    return Chosen(name=name, key=key, cluster=cluster, recorder=config.recorder, screen=config.screen)
+    return Chosen(
+        name=name, key=key, cluster=cluster, recorder=config.recorder, screen=config.screen, rules=config.rules
+    )
 
 
 def slurm_conf_path(cluster: Cluster) -> str:

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from gputop.model.health import Level, node_health
+from gputop.model.findings import Finding
+from gputop.model.health import Level, fleet_health
 from gputop.model.hosts import LinkState
 from gputop.model.snapshot import Snapshot
 from gputop.model.states import State
@@ -17,6 +18,7 @@ def changes(before: Snapshot, after: Snapshot, at: float) -> Iterator[Event]:
     yield from _sources(before, after, at)
     yield from _nodes(before, after, at)
     yield from _links(before, after, at)
+    yield from _findings(before, after, at)
     yield from _health(before, after, at)
     yield from _jobs(before, after, at)
     yield from _actions(before, after, at)
@@ -58,13 +60,35 @@ def _links(before: Snapshot, after: Snapshot, at: float) -> Iterator[Event]:
             yield {"t": at, "event": "link", "node": name, "state": str(link.state)}
 
 
+def _findings(before: Snapshot, after: Snapshot, at: float) -> Iterator[Event]:
+    if before.findings is after.findings:
+        return
+    for key, one in after.findings.items():
+        if key not in before.findings:
+            yield _finding("found", one, at)
+    for key, one in before.findings.items():
+        if key not in after.findings:
+            yield _finding("no longer", one, at)
+
+
+def _finding(what: str, one: Finding, at: float) -> Event:
+    return {
+        "t": at,
+        "event": "finding",
+        "what": what,
+        "rule": one.rule,
+        "subject": one.subject,
+        "severity": one.severity.name.lower(),
+        "says": one.says,
+    }
+
+
 def _health(before: Snapshot, after: Snapshot, at: float) -> Iterator[Event]:
-    for name, node in after.nodes.items():
-        old = before.nodes.get(name)
-        health = node_health(after, node, after.time)
-        if health.level not in (Level.DOWN, Level.FAILING):
+    old, new = fleet_health(before, before.time), fleet_health(after, after.time)
+    for name, health in new.items():
+        if health.level not in (Level.DOWN, Level.FAILING, Level.DEGRADED):
             continue
-        if old is None or node_health(before, old, before.time).level is not health.level:
+        if name not in old or old[name].level is not health.level:
             yield {"t": at, "event": "health", "node": name, "level": health.level.name.lower(), "says": health.says}
 
 

@@ -11,6 +11,7 @@ from gputop.demo.operator import NOTICE_SECONDS, Operator
 from gputop.demo.scenario import Scenario
 from gputop.demo.virtual import VirtualClock, run
 from gputop.demo.world import World
+from gputop.detect.registry import choose
 from gputop.engine.engine import Engine
 from gputop.engine.periods import Periods
 from gputop.model.commands import Command
@@ -57,6 +58,7 @@ async def _play(world: World, folder: Path, tell: Tell, notice: float) -> None:
         follow=lambda hosts: fleet.follow(hosts),
         publish=publish,
         ledger=ledger,
+        rules=choose({}),
     )
     fleet = WorldFleet(world, clock, engine.deliver, PERIODS.probe)
 

@@ -10,8 +10,8 @@ from gputop.demo.hardware import Floats, Ints
 PORTS = 8
 CPUS = 192
 MEMORY_MIB = 2_063_000
-DRIVER = ("590.48.01", 13010)
-"""Driver release, and the CUDA version that it supports as NVML says it."""
+DRIVER = ("590.48.01", "13.1")
+"""Driver release, and the CUDA version that it supports."""
 LINE_RATE = 400
 KEEP_LINES = 200
 

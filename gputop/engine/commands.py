@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import secrets
 import sys
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -61,13 +62,17 @@ async def _of_engine(chosen: Chosen) -> Snapshot | None:
 
 
 async def _of_our_own(chosen: Chosen, clock: SystemClock) -> Snapshot:
+    from gputop.detect.passes import detect
+    from gputop.detect.registry import choose
     from gputop.engine.once import observe_once
     from gputop.engine.parts import Parts
     from gputop.engine.periods import periods_of
 
     parts = Parts(chosen.name, chosen.cluster, clock)
     about = About(cluster=chosen.name, version=version("gputop-cluster"), read_only=True, adapter=parts.adapter)
-    return await observe_once(parts, about, periods_of(chosen.cluster), chosen.cluster.host, clock)
+    snap = await observe_once(parts, about, periods_of(chosen.cluster), chosen.cluster.host, clock)
+    passed = detect(snap, choose(chosen.rules), {}, clock.now())
+    return replace(snap, findings=passed.findings, blinds=passed.blinds)
 
 
 async def act(chosen: Chosen, config_path: Path | None, arguments: argparse.Namespace) -> int:

@@ -2,15 +2,18 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+from gputop.detect.passes import detect
+from gputop.detect.registry import Chosen
 from gputop.engine.command_channel import CommandChannel
 from gputop.engine.events import (
     EngineTroubled,
     Event,
     FactsArrived,
     Heartbeat,
+    Judged,
     ReaderJoined,
     ReaderLeft,
     Recording,
@@ -28,6 +31,8 @@ from gputop.recover.ledger import Ledger
 
 TICK = 0.25
 """Seconds between folds while facts arrive."""
+JUDGE_SECONDS = 0.9
+"""Between two passes of the rules: one a heartbeat."""
 FIRST_TICK = 0.05
 """The same until there is anything to see."""
 HEARTBEAT = 1.0
@@ -48,8 +53,11 @@ class Engine:
         follow: Callable[[dict[str, str]], None],
         publish: Callable[[Snapshot], str],
         ledger: Ledger,
+        rules: Sequence[Chosen],
     ) -> None:
         """follow takes node -> SSH host; publish sends a snapshot out and answers with its trouble, or ""."""
+        self._rules = rules
+        self._judged_at = 0.0
         self._clock = clock
         self._host_pattern = host_pattern
         self._periods = periods
@@ -87,6 +95,9 @@ class Engine:
         while self._queue:
             self.state, wanted = fold(self.state, self._queue.popleft(), self._host_pattern)
             effects.extend(wanted)
+            if not self._queue and now - self._judged_at >= JUDGE_SECONDS:
+                self._judged_at = now
+                self._queue.append(Judged(detect(self.state.snap, self._rules, self.state.pasts, now)))
             if not self._queue:
                 self._queue.extend(self._channel.redrawn(self.state.snap, now))
         trouble = self._publish(self.state.snap)

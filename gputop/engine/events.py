@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from gputop.detect.passes import Passed
 from gputop.model.actions import Action, Proposal
 from gputop.model.calls import Abilities, Site
 from gputop.model.facts import Fact
@@ -14,6 +15,12 @@ class Heartbeat(Struct, frozen=True):
     """Time went on."""
 
     now: float
+
+
+class Judged(Struct, frozen=True):
+    """What a pass of the rules left behind."""
+
+    passed: Passed
 
 
 class FactsArrived(Struct, frozen=True):
@@ -101,6 +108,7 @@ class Recording(Struct, frozen=True):
 
 Event = (
     Heartbeat
+    | Judged
     | FactsArrived
     | NodesRead
     | JobsRead

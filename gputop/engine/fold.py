@@ -15,6 +15,7 @@ from gputop.engine.events import (
     FactsArrived,
     Heartbeat,
     JobsRead,
+    Judged,
     LayoutRead,
     NodesRead,
     ProposalChanged,
@@ -46,6 +47,9 @@ def fold(state: State, event: Event, host_pattern: str) -> tuple[State, tuple[Ef
             kept = {k: p for k, p in snap.proposals.items() if not _outdated(p, now)}
             proposals = snap.proposals if len(kept) == len(snap.proposals) else kept
             return replace(state, snap=replace(snap, time=now, proposals=proposals)), ()
+        case Judged(passed=passed):
+            judged = replace(snap, findings=passed.findings, blinds=passed.blinds)
+            return replace(state, snap=judged, pasts=passed.pasts), ()
         case FactsArrived(facts=facts):
             return fold_facts(state, facts), ()
         case NodesRead():

@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from gputop.config import Chosen, choose_cluster, find_config, load_config
+from gputop.detect.registry import choose
 from gputop.engine.clock import SystemClock
 from gputop.engine.engine import Engine
 from gputop.engine.lock import Lock, private_folder, refuse_network_disk
@@ -127,6 +128,7 @@ async def _serve(
         follow=lambda hosts: parts.fleet(engine.deliver).follow(hosts),
         publish=publish,
         ledger=ledger,
+        rules=choose(chosen.rules),
     )
     publisher = Publisher(
         on_command=lambda peer, command: engine.channel.take(f"{peer.user} (uid {peer.uid})", command),

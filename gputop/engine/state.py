@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
+from gputop.detect.rule import Past
 from gputop.model.sample import Hello
 from gputop.model.snapshot import Snapshot
 
@@ -18,6 +19,8 @@ class State:
     """Node -> the order of columns its probe sends."""
     layouts_asked: frozenset[tuple[str, float]] = frozenset()
     """(job, start time) whose GPU indices were asked for, answered or not."""
+    pasts: Mapping[str, Past] = field(default_factory=dict)
+    """Rule -> what it keeps from pass to pass."""
     followed: Mapping[str, str] = field(default_factory=dict)
     """Node -> SSH host name, as last handed to the SSH source."""
 

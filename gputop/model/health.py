@@ -8,6 +8,7 @@ import numpy as np
 from msgspec import Struct
 
 from gputop.model.columns import GpuId
+from gputop.model.findings import Finding, Severity, worst_of
 from gputop.model.hosts import LinkState
 from gputop.model.nodes import Node
 from gputop.model.snapshot import Snapshot
@@ -22,14 +23,16 @@ class Level(IntEnum):
     """Slurm has given it up."""
     FAILING = 1
     """A GPU is lost or asks for a repair, or the driver hangs."""
-    UNREAD = 2
+    DEGRADED = 2
+    """It works, worse than it should."""
+    UNREAD = 3
     """Nobody can look: the link is down, or what was read is old."""
-    DRAINED = 3
+    DRAINED = 4
     """Out of service on purpose, or on its way there."""
-    OFF = 4
+    OFF = 5
     """Powered down by Slurm."""
-    BUSY = 5
-    IDLE = 6
+    BUSY = 6
+    IDLE = 7
 
 
 class Health(Struct, frozen=True):
@@ -71,8 +74,8 @@ def gpu_troubles(table: Table[GpuId]) -> Mapping[str, tuple[str, ...]]:
     return {node: tuple(words) for node, words in found.items()}
 
 
-def node_health(snap: Snapshot, node: Node, now: float) -> Health:
-    """The worst that is known of a node."""
+def node_health(snap: Snapshot, node: Node, now: float, worst: Finding | None = None) -> Health:
+    """The worst that is known of a node; worst is the worst that the rules found there."""
     state, reason = node.state, node.reason
     why = f": {reason.text}" if reason is not None else ""
     if state.down:
@@ -86,6 +89,9 @@ def node_health(snap: Snapshot, node: Node, now: float) -> Health:
         return Health(Level.FAILING, f"driver hung for {now - host.hang.since:.0f} s")
     if troubles := gpu_troubles(snap.gpu_table).get(node.name):
         return Health(Level.FAILING, "; ".join(troubles))
+    fresh = worst if worst is not None and not worst.stale else None
+    if fresh is not None and fresh.severity is Severity.FATAL:
+        return Health(Level.FAILING, fresh.says)
     link = snap.links.get(node.name)
     if state.drain or state.has("fail"):
         who = f" by {reason.owner}" if reason is not None and reason.owner else ""
@@ -96,6 +102,8 @@ def node_health(snap: Snapshot, node: Node, now: float) -> Health:
     age = gpu_age(snap, node.name, now)
     if node.gpus and (age is None or age > 2 * snap.sources["probe"].period):
         return Health(Level.UNREAD, "GPUs not read yet" if age is None else f"GPUs not read for {age:.0f} s")
+    if fresh is not None and fresh.severity is Severity.DEGRADED:
+        return Health(Level.DEGRADED, fresh.says)
     if state.base in ("allocated", "mixed") or state.has("completing"):
         return Health(Level.BUSY)
     return Health(Level.IDLE)
@@ -111,15 +119,16 @@ def fleet_health(snap: Snapshot, now: float) -> dict[str, Health]:
     table = snap.host_table
     limit = 2 * snap.sources["probe"].period if "probe" in snap.sources else 0.0
     fresh: list[bool] = (now - table["gpus_read_at"].values <= limit).tolist()
+    worst = worst_of(snap.findings)
     found: dict[str, Health] = {}
     for name, node in snap.nodes.items():
         state, link, host, row = node.state, links.get(name), hosts.get(name), table.index.get(name, -1)
-        quiet = None if state.flags or name in troubles else _QUIET.get(state.base)
+        quiet = None if state.flags or name in troubles or name in worst else _QUIET.get(state.base)
         read = row >= 0 and fresh[row] and host is not None and host.hang is None
         if quiet is not None and read and link is not None and link.state is LinkState.UP:
             found[name] = quiet
         else:
-            found[name] = node_health(snap, node, now)
+            found[name] = node_health(snap, node, now, worst.get(name))
     return found
 
 

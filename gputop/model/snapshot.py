@@ -9,6 +9,7 @@ from gputop.model import columns
 from gputop.model.actions import Action, Proposal
 from gputop.model.calls import Abilities
 from gputop.model.columns import GpuId, HostId, PortId
+from gputop.model.findings import Blind, Finding
 from gputop.model.hosts import Host, KernelLog, Link, ProcessList
 from gputop.model.jobs import Job, JobLayout
 from gputop.model.nodes import Node
@@ -79,6 +80,8 @@ class Snapshot:
     abilities: Abilities | None = None
     proposals: Mapping[str, Proposal] = field(default_factory=dict)
     actions: Mapping[str, Action] = field(default_factory=dict)
+    findings: Mapping[str, Finding] = field(default_factory=dict)
+    blinds: Mapping[str, Blind] = field(default_factory=dict)
     readers: Mapping[str, Reader] = field(default_factory=dict)
     gpu_table: Table[GpuId] = field(default_factory=lambda: empty_table(columns.GPU))
     host_table: Table[HostId] = field(default_factory=lambda: empty_table(columns.HOST))
@@ -99,6 +102,8 @@ MAPPINGS: dict[str, type] = {
     "processes": ProcessList,
     "proposals": Proposal,
     "actions": Action,
+    "findings": Finding,
+    "blinds": Blind,
     "readers": Reader,
 }
 """Field of Snapshot -> type of its records; what a frame diffs record by record."""

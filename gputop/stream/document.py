@@ -44,6 +44,8 @@ def document(snap: Snapshot, now: float) -> Json:
         "reservations": [_plain(one) for one in snap.reservations.values()],
         "switches": [msgspec.to_builtins(one) for one in snap.switches.values()],
         "actions": [_plain(one) for one in snap.actions.values()],
+        "findings": [{**_plain(one), "severity": one.severity.name.lower()} for one in snap.findings.values()],
+        "blinds": [_plain(one) for one in snap.blinds.values()],
     }
 
 

@@ -22,20 +22,20 @@ class Glyphs(Struct, frozen=True, kw_only=True):
 
 UNICODE = Glyphs(
     level={
-        Level.DOWN: "✖", Level.FAILING: "▲", Level.UNREAD: "?", Level.DRAINED: "◆",
+        Level.DOWN: "✖", Level.FAILING: "▲", Level.DEGRADED: "△", Level.UNREAD: "?", Level.DRAINED: "◆",
         Level.OFF: "·", Level.BUSY: "■", Level.IDLE: "□",
     },
     spark="▁▂▃▄▅▆▇█", bar="█", more="…", half="▀", rule="─", dot="·",
 )  # fmt: skip
 ASCII = Glyphs(
     level={
-        Level.DOWN: "X", Level.FAILING: "!", Level.UNREAD: "?", Level.DRAINED: "d",
+        Level.DOWN: "X", Level.FAILING: "!", Level.DEGRADED: "~", Level.UNREAD: "?", Level.DRAINED: "d",
         Level.OFF: "-", Level.BUSY: "#", Level.IDLE: ".",
     },
     spark="_.-=+*#@", bar="#", more="~", half="", rule="-", dot="-",
 )  # fmt: skip
 STYLE = {
-    Level.DOWN: "bad", Level.FAILING: "bad", Level.UNREAD: "unknown", Level.DRAINED: "warn",
+    Level.DOWN: "bad", Level.FAILING: "bad", Level.DEGRADED: "warn", Level.UNREAD: "unknown", Level.DRAINED: "warn",
     Level.OFF: "dim", Level.BUSY: "busy", Level.IDLE: "idle",
 }  # fmt: skip
 """Level -> word of the theme."""

@@ -18,8 +18,8 @@ from gputop.tui.words import age, watts
 
 NAMES = {"slurm.nodes": "nodes", "slurm.jobs": "jobs", "slurm.site": "site", "probe": "probes"}
 LEVEL_WORDS = {
-    Level.DOWN: "down", Level.FAILING: "failing", Level.UNREAD: "unread", Level.DRAINED: "drained",
-    Level.OFF: "off", Level.BUSY: "busy", Level.IDLE: "idle",
+    Level.DOWN: "down", Level.FAILING: "failing", Level.DEGRADED: "degraded", Level.UNREAD: "unread",
+    Level.DRAINED: "drained", Level.OFF: "off", Level.BUSY: "busy", Level.IDLE: "idle",
 }  # fmt: skip
 
 

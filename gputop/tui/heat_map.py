@@ -115,7 +115,7 @@ class HeatMap(Widget):
         several = f"   {grid.nodes} nodes a cell, the worst shows" if grid.nodes > 1 else ""
         if self.metric == "health":
             signs = self._glyphs.level
-            words = ("down", "failing", "unread", "drained", "off", "busy", "idle")
+            words = ("down", "failing", "degraded", "unread", "drained", "off", "busy", "idle")
             return "  ".join(f"{sign} {word}" for sign, word in zip(signs.values(), words, strict=True)) + several
         low, high = _RANGE[self.metric]
         cold, hot = self._glyphs.spark[0], self._glyphs.spark[-1]

@@ -12,6 +12,7 @@ from textual.containers import VerticalScroll
 
 from gputop.model.actions import Kind
 from gputop.model.columns import GpuId
+from gputop.model.findings import Severity
 from gputop.model.reading import Unknown
 from gputop.tui.base_screen import BaseScreen
 from gputop.tui.footer import KeyLine
@@ -204,6 +205,7 @@ def remarks(view: View, row: int) -> Cell:
 def facts(view: View, name: str, palette: Palette) -> Text:
     """Host, links, jobs, processes, kernel log."""
     text = Text()
+    _findings(text, view, name, palette)
     _host(text, view, name, palette)
     _ports(text, view, name, palette)
     jobs = view.jobs_on.get(name, [])
@@ -218,6 +220,30 @@ def facts(view: View, name: str, palette: Palette) -> Text:
 
 def _title(text: Text, words: str, palette: Palette) -> None:
     text.append(f"{chr(10) * 2 if text.plain else ''}{words.upper()}\n", palette["header"])
+
+
+SEVERITY = {Severity.FATAL: "bad", Severity.DEGRADED: "warn", Severity.WARN: "warn", Severity.INFO: "dim"}
+
+
+def _findings(text: Text, view: View, name: str, palette: Palette) -> None:
+    """What the rules say of this node, each with its readings; and what they cannot tell."""
+    found = [one for one in view.snap.findings.values() if one.node == name]
+    blinds = [one for one in view.snap.blinds.values() if one.node == name]
+    if not found and not blinds:
+        return
+    _title(text, "findings", palette)
+    lines: list[Text] = []
+    for one in sorted(found, key=lambda one: (one.severity, one.since)):
+        line = Text()
+        line.append(f"{one.rule} {one.says}", palette["stale" if one.stale else SEVERITY[one.severity]])
+        line.append(f"   for {age(view.now - one.since)}   {one.hint}", palette["dim"])
+        line.append("   not read since: nobody knows whether it still holds" if one.stale else "", palette["stale"])
+        for piece in one.evidence:
+            line.append(f"\n  {piece.reading} {piece.value}", palette["text"])
+            line.append(f"   expected {piece.limit}", palette["dim"])
+        lines.append(line)
+    lines += [Text(f"cannot tell about {one.need}: {one.because}", palette["unknown"]) for one in blinds]
+    text.append_text(Text("\n").join(lines))
 
 
 def _host(text: Text, view: View, name: str, palette: Palette) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from gputop.demo.live import Demo, engine_pid
 from gputop.demo.scenario import load_scenario
+from gputop.detect.passes import detect
+from gputop.detect.registry import choose
 from gputop.engine.launch import attach_or_start
 from gputop.model.actions import Action, Intent, Kind
 from gputop.model.commands import Approve, Propose
@@ -120,11 +122,24 @@ async def scale_figures(nodes: int, scenario: str = LOST, share: float = 1.0) ->
         if scenario == LOST:
             await asyncio.sleep(max(0.0, demo.began + 95 - watcher.snap.time))
             figures.update(fault_to_frame(demo, watcher))
+        figures["one pass of all rules, median / worst ms (budget 50)"] = _pass(watcher.snap)
         figures["links"] = ", ".join(f"{count} {state}" for state, count in sorted(_links(watcher.snap).items()))
         await watcher.close()
     finally:
         await asyncio.to_thread(demo.close)
     return figures
+
+
+def _pass(snap: Snapshot) -> str:
+    """The rules over what the cluster looks like, in this process; the first pass parses logs and is counted."""
+    rules = choose({})
+    pasts: dict[str, object] = {}
+    times = []
+    for _ in range(20):
+        began = time.perf_counter()
+        pasts = dict(detect(snap, rules, pasts, snap.time).pasts)
+        times.append(1000 * (time.perf_counter() - began))
+    return f"{statistics.median(times):.1f} / {max(times):.1f}"
 
 
 def _links(snap: Snapshot) -> dict[LinkState, int]:
