@@ -14,6 +14,12 @@ settings.register_profile("steady", derandomize=True, deadline=None)
 settings.load_profile("steady")
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Every test that is marked so is skipped, with the reason, where no lab can run."""
+    if item.get_closest_marker("lab") and (why := missing()):
+        pytest.skip(why)
+
+
 def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
     if why := missing():
         terminalreporter.write_line(f"lab tests were skipped: {why}")

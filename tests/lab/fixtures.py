@@ -1,11 +1,10 @@
-"""One lab for all tests that need it; where none can run, they are skipped with the reason."""
+"""One lab for all tests that need it."""
 
 from collections.abc import Iterator
 
 import pytest
 
 from tests.lab.lab import Lab
-from tests.lab.needs import missing
 
 NODES = 16
 NO_PYTHON = "gpu0016"
@@ -14,8 +13,6 @@ NO_PYTHON = "gpu0016"
 
 @pytest.fixture(scope="session")
 def lab_session() -> Iterator[Lab]:
-    if why := missing():
-        pytest.skip(why)
     with Lab(NODES, without_python=(NO_PYTHON,)) as lab:
         yield lab.start()
 
