@@ -15,6 +15,7 @@ from gputop.detect import (
     recovery_action,
     remap,
     slowdown,
+    sxid,
     xid,
 )
 from gputop.detect.rule import Rule
@@ -31,6 +32,7 @@ RULES: tuple[Rule, ...] = (
     driver_hang.RULE,
     nvlink.RULE,
     ib_port.RULE,
+    sxid.RULE,
     host.DISK,
     host.CLOCK,
     host.BLOCKED,

@@ -1,44 +1,27 @@
 """GPU003: XIDs in the kernel log since the boot; the first that is no consequence of another is to blame."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from gputop.detect.kernel_lines import counting, parsed
 from gputop.detect.rule import Hit, Past, Rule, Sight, Threshold
 from gputop.detect.xid_lines import XidLine, xids
 from gputop.detect.xid_table import CONSEQUENCES, judged, name_of
 from gputop.model.findings import Evidence, Hint, Need, Severity
-from gputop.model.hosts import KernelLog
-from gputop.model.reading import Unknown
-
-
-@dataclass(frozen=True)
-class Parsed:
-    """Node -> the log that was parsed, and what was in it: logs change seldom, and parsing costs."""
-
-    logs: dict[str, tuple[KernelLog, tuple[XidLine, ...]]]
 
 
 def check(sight: Sight, past: Past) -> tuple[list[Hit], Past]:
-    before = past.logs if isinstance(past, Parsed) else {}
-    logs = {}
+    logs = parsed(sight, past, xids)
     hits: list[Hit] = []
-    for node, log in sight.snap.klogs.items():
-        old = before.get(node)
-        lines = old[1] if old is not None and old[0] is log else xids(log.lines)
-        logs[node] = (log, lines)
+    for node, (_, lines) in logs.logs.items():
         if lines:
             hits += _of_node(sight, node, lines)
-    return hits, Parsed(logs)
+    return hits, logs
 
 
 def _of_node(sight: Sight, node: str, lines: tuple[XidLine, ...]) -> Iterable[Hit]:
-    host = sight.snap.hosts.get(node)
-    boot = None if host is None or isinstance(host.boot_time, Unknown) else host.boot_time
-    oldest = sight.now - 3600 * sight.limits["hours"]
     by_gpu: dict[str, list[XidLine]] = {}
-    for line in lines:
-        if line.at is None or (line.at >= oldest and (boot is None or line.at >= boot - 1)):
-            by_gpu.setdefault(line.pci, []).append(line)
+    for line in counting(sight, node, lines):
+        by_gpu.setdefault(line.pci, []).append(line)
     for pci, found in by_gpu.items():
         blamed = next((one for one in found if one.code not in CONSEQUENCES), found[0])
         worst = min(found, key=lambda one: judged(one.code, one.text)[0])

@@ -143,6 +143,22 @@ def test_what_a_code_calls_for(code: int, text: str, severity: Severity, hint: H
     assert (one.severity, one.hint) == (severity, hint)
 
 
+@pytest.mark.parametrize(
+    ("text", "severity", "hint"),
+    [
+        ("12028, Non-fatal, Link 32 egress timeout", Severity.WARN, Hint.WATCH),
+        ("20034, Fatal, Link 12 LTSSM fault", Severity.FATAL, Hint.REBOOT),
+        ("23005, Link 3", Severity.FATAL, Hint.REBOOT),
+        ("12028, Link 3", Severity.WARN, Hint.WATCH),
+    ],
+)
+def test_an_nvswitch_error_is_as_bad_as_its_line_says(text: str, severity: Severity, hint: Hint) -> None:
+    more = "nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 12028, Severity 1 Engine instance 32"
+    lines = (f"nvidia-nvswitch3: SXid (PCI:0000:05:00.0): {text}", more)
+    (one,) = passes(snap(lines=lines)).findings.values()
+    assert (one.rule, one.subject, one.severity, one.hint) == ("NET003", "n1/nvswitch3", severity, hint)
+
+
 def test_events_of_an_earlier_boot_count_for_nothing() -> None:
     from dataclasses import replace
 
