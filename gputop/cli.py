@@ -164,11 +164,13 @@ def _replay(arguments: argparse.Namespace) -> int:
 
 def _snapshot(arguments: argparse.Namespace) -> int:
     from gputop.config import choose_cluster, find_config, load_config
+    from gputop.detect.registry import choose
     from gputop.engine.commands import snapshot
 
     path = find_config(arguments.config)
-    chosen = choose_cluster(load_config(path), arguments.cluster)
-    return _run(snapshot(chosen, as_json=arguments.json))
+    config = load_config(path)
+    rules = choose(config.rules, path)
+    return _run(snapshot(choose_cluster(config, arguments.cluster), rules, as_json=arguments.json))
 
 
 def _act(arguments: argparse.Namespace) -> int:
@@ -269,7 +271,7 @@ def _config_check(arguments: argparse.Namespace) -> int:
     from gputop.detect.registry import choose
 
     path = find_config(arguments.config)
-    choose(load_config(path).rules)
+    choose(load_config(path).rules, path)
     print(f"{path}: valid" if path else "no configuration file; the defaults apply")
     return Exit.OK
 

@@ -46,21 +46,22 @@ class Chosen(Struct, frozen=True):
     limits: Mapping[str, float]
 
 
-def choose(overrides: Mapping[str, Mapping[str, float | bool]]) -> tuple[Chosen, ...]:
-    """The rules that are on; raises ConfigError for a rule or threshold that does not exist."""
+def choose(overrides: Mapping[str, Mapping[str, float | bool]], where: object = None) -> tuple[Chosen, ...]:
+    """The rules that are on; raises ConfigError for a rule or threshold that does not exist, in the file `where`."""
+    file = f"{where}: " if where is not None else ""
     known = {rule.code: rule for rule in RULES}
     for code, changes in overrides.items():
         if code not in known:
-            raise ConfigError(f"rules.{code}: no such rule; there is: {', '.join(known)}")
+            raise ConfigError(f"{file}rules.{code}: no such rule; there is: {', '.join(known)}")
         names = {threshold.name for threshold in known[code].thresholds}
         for name, value in changes.items():
             if name == "off":
                 if not isinstance(value, bool):
-                    raise ConfigError(f"rules.{code}.off: expected true or false, got {value!r}")
+                    raise ConfigError(f"{file}rules.{code}.off: expected true or false, got {value!r}")
             elif name not in names:
-                raise ConfigError(f"rules.{code}.{name}: expected {', '.join(sorted(names | {'off'}))}")
+                raise ConfigError(f"{file}rules.{code}.{name}: expected {', '.join(sorted(names | {'off'}))}")
             elif isinstance(value, bool):
-                raise ConfigError(f"rules.{code}.{name}: expected a number, got {str(value).lower()}")
+                raise ConfigError(f"{file}rules.{code}.{name}: expected a number, got {str(value).lower()}")
     return tuple(
         Chosen(rule, limits_of(rule, overrides.get(rule.code, {})))
         for rule in RULES

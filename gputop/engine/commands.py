@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import secrets
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from gputop.config import Chosen
+from gputop.detect.registry import Chosen as Rules
 from gputop.diagnostics import OF_OUTCOME, Exit, say
 from gputop.engine.clock import SystemClock
 from gputop.engine.launch import attach_or_start
@@ -30,12 +32,12 @@ ACTION_SECONDS = 180.0
 TRIES = 3
 
 
-async def snapshot(chosen: Chosen, *, as_json: bool) -> int:
+async def snapshot(chosen: Chosen, rules: Sequence[Rules], *, as_json: bool) -> int:
     """Prints one observation: the running engine's where there is one, else one of our own."""
     clock = SystemClock()
     snap = await _of_engine(chosen)
     if snap is None:
-        snap = await _of_our_own(chosen, clock)
+        snap = await _of_our_own(chosen, rules, clock)
     now = clock.now()
     if as_json:
         sys.stdout.buffer.write(msgspec.json.encode(document(snap, now)) + b"\n")
@@ -61,9 +63,8 @@ async def _of_engine(chosen: Chosen) -> Snapshot | None:
         await connection.close()
 
 
-async def _of_our_own(chosen: Chosen, clock: SystemClock) -> Snapshot:
+async def _of_our_own(chosen: Chosen, rules: Sequence[Rules], clock: SystemClock) -> Snapshot:
     from gputop.detect.passes import detect
-    from gputop.detect.registry import choose
     from gputop.engine.once import observe_once
     from gputop.engine.parts import Parts
     from gputop.engine.periods import periods_of
@@ -71,7 +72,7 @@ async def _of_our_own(chosen: Chosen, clock: SystemClock) -> Snapshot:
     parts = Parts(chosen.name, chosen.cluster, clock)
     about = About(cluster=chosen.name, version=version("gputop-cluster"), read_only=True, adapter=parts.adapter)
     snap = await observe_once(parts, about, periods_of(chosen.cluster), chosen.cluster.host, clock)
-    passed = detect(snap, choose(chosen.rules), {}, clock.now())
+    passed = detect(snap, rules, {}, clock.now())
     return replace(snap, findings=passed.findings, blinds=passed.blinds)
 
 

@@ -6,10 +6,12 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
 from gputop.config import Chosen, choose_cluster, find_config, load_config
+from gputop.detect.registry import Chosen as Rules
 from gputop.detect.registry import choose
 from gputop.engine.clock import SystemClock
 from gputop.engine.engine import Engine
@@ -37,10 +39,14 @@ def main() -> int:
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
     try:
-        chosen = choose_cluster(load_config(find_config(options.config)), options.cluster)
+        path = find_config(options.config)
+        chosen = choose_cluster(load_config(path), options.cluster)
+        rules = choose(chosen.rules, path)
         import uvloop
 
-        uvloop.run(run(chosen, read_only=options.read_only or chosen.cluster.read_only, ready_fd=options.ready_fd))
+        uvloop.run(
+            run(chosen, rules, read_only=options.read_only or chosen.cluster.read_only, ready_fd=options.ready_fd)
+        )
     except GputopError as error:
         tell(options.ready_fd, str(error))
         print(f"gputop engine: {error}", file=sys.stderr)  # noqa: T201 - its standard error is the engine's log
@@ -58,7 +64,7 @@ def tell(fd: int, word: str) -> None:
             return
 
 
-async def run(chosen: Chosen, *, read_only: bool, ready_fd: int) -> None:
+async def run(chosen: Chosen, rules: Sequence[Rules], *, read_only: bool, ready_fd: int) -> None:
     """One engine from its lock to its last frame."""
     folder = private_folder(chosen.state_dir)
     refuse_network_disk(folder)
@@ -78,7 +84,7 @@ async def run(chosen: Chosen, *, read_only: bool, ready_fd: int) -> None:
             keep_bytes=chosen.recorder.keep_bytes,
         )
     try:
-        await _serve(chosen, clock, ledger, parts, recorder, read_only=read_only, ready_fd=ready_fd)
+        await _serve(chosen, rules, clock, ledger, parts, recorder, read_only=read_only, ready_fd=ready_fd)
     finally:
         await parts.close()
         if recorder is not None:
@@ -93,6 +99,7 @@ def remove(path: Path) -> None:
 
 async def _serve(
     chosen: Chosen,
+    rules: Sequence[Rules],
     clock: SystemClock,
     ledger: Ledger,
     parts: Parts,
@@ -128,7 +135,7 @@ async def _serve(
         follow=lambda hosts: parts.fleet(engine.deliver).follow(hosts),
         publish=publish,
         ledger=ledger,
-        rules=choose(chosen.rules),
+        rules=rules,
     )
     publisher = Publisher(
         on_command=lambda peer, command: engine.channel.take(f"{peer.user} (uid {peer.uid})", command),

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from gputop.cli import main
 from gputop.config import choose_cluster, find_config, load_config
 from gputop.model.errors import ConfigError
 
@@ -87,3 +88,17 @@ def test_the_users_file_is_found_in_the_xdg_folder(tmp_path: Path) -> None:
     path = write(folder, "[clusters.a]\nlogin = 'head'\n")
     assert find_config(None) == path
     assert choose_cluster(load_config(path), None).cluster.login == "head"
+
+
+@pytest.mark.parametrize("command", [["config", "check"], ["snapshot"]])
+def test_a_wrong_rule_names_the_file(command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text("[rules.GPU006]\npasse = 3\n")
+    assert main(["--config", str(path), *command]) == 2
+    assert f"{path}: rules.GPU006.passe: expected off, passes" in capsys.readouterr().err
+
+
+def test_whole_numbers_are_thresholds_too(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text("[rules.HOST001]\npercent = 85\n")
+    assert main(["--config", str(path), "config", "check"]) == 0
